@@ -28,6 +28,9 @@ field (`from`, `to`). [Deliveries](deliveries.md) describes the headers.
 Workhook sends these when something changes. Only admins of a repository and owners of an organization can
 [publish](publish.md) events with these names. The exceptions are {shared}: Git hosts use those names, too, so
 everyone with write access can publish them.
+
+The samples show every field that an event can have; `payment`, `credit_note`, and `commit` are present only if the
+action involves one. The `email` of a person is always a placeholder.
 """
 _OTHERS = """
 ## GitHub's events

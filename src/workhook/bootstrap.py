@@ -45,7 +45,12 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     questions.answer_with(_register_answers)
     outbox.fan_outs.subscribe(audit.of_events)  # first, because its entry is sent with the query of the next one
     outbox.fan_outs.subscribe(fan_out)
-    watcher = _quota_watcher(settings)
+    watcher: outbox.Watcher | None = None
+    if settings.organization_max_mb or settings.organization_max_rows:
+        from workhook.work.kernel.quota import watch
+
+        watcher = watch
+        outbox.watchers.subscribe(watch)
     stop_mail = recipients.start_sending() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
@@ -90,15 +95,6 @@ def open_blobs(data: Path, url: str | None) -> Blobs:
     from workhook.storage.blobs_s3 import S3Blobs
 
     return S3Blobs(data / FOLDER, url)
-
-
-def _quota_watcher(settings: Settings) -> outbox.Watcher | None:
-    if not (settings.organization_max_mb or settings.organization_max_rows):
-        return None
-    from workhook.work.kernel.quota import watch
-
-    outbox.watchers.subscribe(watch)
-    return watch
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:

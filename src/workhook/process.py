@@ -123,7 +123,7 @@ def create_mailer(services: Services) -> Mailer | None:
         return None
     # Processes without a mail server do not load the modules that compose messages.
     from workhook.delivery.mail.mailer import Mailer
-    from workhook.web.mail.composing import Composer
+    from workhook.web.mail import Composer
 
     compose = Composer(services, base, parse_sender(settings.mail_from))
     return Mailer(services.database, parse_smtp_url(settings.smtp_url), compose)

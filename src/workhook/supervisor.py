@@ -1,9 +1,7 @@
 """`workhook serve --workers N`: processes that share a listening socket, and their supervisor.
 
-Each process is a server like that of `workhook serve`, on the same database. It is connected to the supervisor by a
-socket pair. Over it the process reports that it is ready, and a process that receives a request for metrics fetches
-those of all processes. When the supervisor ends, for whatever reason, its end of the pair closes and the processes
-stop.
+Each process is a server on the same database, connected to the supervisor by a socket pair. Over it the process
+reports that it is ready, and fetches the metrics of all processes. When the supervisor ends, the processes stop.
 """
 
 from __future__ import annotations
@@ -275,8 +273,6 @@ class Supervisor:
 
 
 class _Merged(dict[str, Metric], Collector):
-    """Families of metrics by name."""
-
     def collect(self) -> Iterable[Metric]:
         return self.values()
 

@@ -355,6 +355,11 @@ async def test_a_column_is_renamed_in_its_menu(visit: Visits, team: Team, filled
     await expect(page.get_by_role("heading", name="Ideas")).to_be_visible()
 
 
+async def test_a_board_with_few_cards_fits_on_a_screen(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+
+
 async def test_a_new_column_is_scrolled_into_view(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(f"/{team.world.full_name}", team.owner, width=360)
     field = page.get_by_label("Add a column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -27,7 +28,7 @@ from tests.harness.databases import Databases, databases
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, finish, until
-from workhook.storage.backups import set_revision
+from workhook.storage.backups import EarlierBackup, set_revision
 from workhook.storage.migrate import RESTORING
 
 
@@ -165,6 +166,22 @@ def test_an_unchanged_file_of_an_earlier_backup_is_linked(small: Small, made: Pa
     assert small.cli.json("backup", str(tmp_path / "fourth"), "--copy-all")["files_linked"] == 0
     said = small.cli.run("backup", str(tmp_path / "fifth")).stderr.splitlines()
     assert len(said) <= 3, said
+
+
+def test_a_folder_of_another_user_beside_a_backup_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+
+    def refuse(place: Path, *rest: Any, **more: Any) -> Any:
+        if private in (place, place.parent):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        return stat_of(place, *rest, **more)
+
+    stat_of = Path.stat
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert EarlierBackup.newest_beside(tmp_path / "monday") is None
+    assert EarlierBackup.newest_beside(tmp_path / "missing" / "monday") is None
 
 
 def test_a_backup_folder_is_complete_and_private(made: Path, small: Small) -> None:

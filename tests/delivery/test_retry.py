@@ -10,6 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from workhook.delivery.attempt import RetryPolicy, next_attempt_at, retry_after_ms
+from workhook.delivery.send import Outcome
 
 NOW_MS = 1_780_000_000_000
 DEFAULT = RetryPolicy()
@@ -27,15 +28,8 @@ def wait_ms(
     policy: RetryPolicy = DEFAULT,
     random: float = 0.0,
 ) -> int | None:
-    at = next_attempt_at(
-        attempt=attempt,
-        finished_at_ms=NOW_MS,
-        ok=ok,
-        status_code=status_code,
-        retry_after=retry_after,
-        policy=policy,
-        random=random,
-    )
+    outcome = Outcome("", status_code, 0, {}, b"", retry_after, ok)
+    at = next_attempt_at(outcome, attempt=attempt, finished_at_ms=NOW_MS, policy=policy, random=random)
     return None if at is None else at - NOW_MS
 
 

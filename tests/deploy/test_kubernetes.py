@@ -59,7 +59,7 @@ def test_manifests_match_the_schemas(manifest: dict[str, Any], version: str) -> 
 
 
 def test_the_documented_ingress_reaches_the_server() -> None:
-    written, shown = blocks("docs/operators/kubernetes.md", "yaml")
+    written, shown, _ = blocks("docs/operators/kubernetes.md", "yaml")
     kustomization, ingress = yaml.safe_load(written), yaml.safe_load(shown)
     kubernetes_validate.validate(ingress, SUPPORTED[-1], strict=True)
     assert ingress["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
@@ -69,6 +69,15 @@ def test_the_documented_ingress_reaches_the_server() -> None:
     [service] = (each for each in MANIFESTS if each["kind"] == "Service")
     assert wanted["name"] == service["metadata"]["name"]
     assert wanted["port"]["name"] in {each["name"] for each in service["spec"]["ports"]}
+
+
+def test_the_documented_discovery_keeps_the_port_with_metrics() -> None:
+    *_, shown = blocks("docs/operators/kubernetes.md", "yaml")
+    [job] = yaml.safe_load(shown)["scrape_configs"]
+    [discovery], [kept] = job["kubernetes_sd_configs"], job["relabel_configs"]
+    assert discovery["namespaces"]["names"] == [KUSTOMIZATION["namespace"]]
+    for workload in DEPLOYMENTS:
+        assert [each["name"] for each in container_of(workload)["ports"]] == [kept["regex"]]
 
 
 def test_an_unknown_key_is_refused() -> None:

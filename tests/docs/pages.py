@@ -53,7 +53,9 @@ NOT_RUN = {
     ("docs/operators/install.md", "sh", "export VERSION"): "needs a container engine; test_containers.py checks it",
     ("docs/operators/install.md", "sh", "docker build"): "needs a container engine; test_containers.py checks it",
     ("docs/operators/backup.md", "sh", "sudo install"): "changes the machine; test_systemd.py tries the units",
+    ("docs/operators/backup.md", "sh", "sudo systemctl"): "changes the machine; upgrade.md has it without systemd",
     ("docs/operators/backup.md", "sh", "docker run"): "needs a container engine",
+    ("docs/operators/keys.md", "sh", "sudo install"): "changes the machine",
     ("docs/operators/operations.md", "sh", "systemctl status"): "needs systemd",
     ("docs/operators/postgresql.md", "sh", "sudo -u postgres"): "changes the machine",
     ("docs/operators/upgrade.md", "sh", "for unit in"): "changes the machine; test_systemd.py tries the units",
@@ -75,6 +77,7 @@ NOT_RUN = {
     ("docs/operators/monitoring.md", "sh", "pipx install"): "needs an index; the tests have the packages",
     ("docs/operators/monitoring.md", "ini", "OTEL_"): "needs a collector; test_traces.py has one",
     ("docs/operators/proxy.md", "nginx", ""): "test_proxies.py runs the file that it is part of",
+    ("docs/operators/proxy.md", "text", "reverse_proxy"): "needs several servers; the same option is in the Caddyfile",
     ("docs/operators/cli.md", "text", ""): "test_cli_reference.py compares the whole page",
     ("docs/team/import.md", "sh", "gh issue list"): "needs a GitHub account; test_import_github.py has its output",
     (

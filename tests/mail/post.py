@@ -21,7 +21,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import mail_messages
 from workhook.storage import Row
 from workhook.storage.metadata import bigint_param, insert_into
-from workhook.web.mail.composing import Composer
+from workhook.web.mail import Composer
 
 BASE = "https://work.studio.example"
 FROM = "work@studio.example"

@@ -18,7 +18,7 @@ from tests.plans.scene import OPERATIONS, Scene, filled_scene, judge_all, look
 from workhook.hooks import health
 from workhook.http.operations import Operation
 from workhook.work.board.tasks import listing
-from workhook.work.history.search import search as search
+from workhook.work.history import search
 from workhook.work.kernel import lists
 
 JUDGED: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)

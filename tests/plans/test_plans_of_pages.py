@@ -27,10 +27,9 @@ from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
 from workhook.work.discussion import mentions
 from workhook.work.discussion.mentions import list_mentions
-from workhook.work.history import feeds
-from workhook.work.history.activity import task_history
-from workhook.work.history.activity.task_history import find_last_edits
-from workhook.work.history.notifications import queries as notifications
+from workhook.work.history import feeds, notifications
+from workhook.work.history.activity import queries as task_history
+from workhook.work.history.activity.queries import find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import source_of_project
@@ -86,7 +85,7 @@ def _inbox(unread: bool | None) -> Query:
 
 ASKS: dict[str, Query] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
-    "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "assigned and finished": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE, finished=True),  # type: ignore[arg-type]
     "due invoices": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},

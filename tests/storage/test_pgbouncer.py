@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
+from tests.cli.cli_kit import Cli
 from tests.harness import debian
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
@@ -157,6 +158,14 @@ def test_migrations_use_the_session_url(backend: Databases, tmp_path: Path) -> N
     finally:
         bouncer.close()
     assert ask(url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
+def test_commands_run_behind_pgbouncer(url: str, bouncer: Bouncer, tmp_path: Path) -> None:
+    """Commands share the pooled connections with each other, so none may name a statement."""
+    cli = Cli(tmp_path / "data", {"database_url": bouncer.url, "database_session_url": url})
+    cli.setup()
+    for day in ("monday", "tuesday"):
+        cli.json("backup", str(tmp_path / day))
 
 
 @pytest.mark.whole

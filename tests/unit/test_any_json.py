@@ -19,7 +19,7 @@ from workhook.http.lists import ListQuery
 from workhook.web.activity import ProjectNames, mention_sentence, sentence
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty
 from workhook.work.board.pushes import closed_by_push
-from workhook.work.history.activity.task_history import mentions_task
+from workhook.work.history.activity.queries import mentions_task
 from workhook.work.portability.imports.json_file import InvalidFile, parse_json
 from workhook.work.portability.transfer.kinds import KINDS
 from workhook.work.portability.transfer.lines import BadLine, line_type, reader_of

@@ -67,3 +67,15 @@ def test_every_secret_key_has_at_least_16_characters() -> None:
 def test_variables_of_container_orchestration_are_ignored() -> None:
     assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "tcp://10.0.0.1:8000"}).port == 8000
     assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "9000", "WORKHOOK_PUSHER": "octo"}).port == 9000
+
+
+def test_a_flag_for_the_database_replaces_the_session_url_of_the_variables(tmp_path: Path) -> None:
+    """Otherwise `workhook restore --database-url` would use the server's own database."""
+    pooler, here, elsewhere = "postgresql://pooler/workhook", "postgresql://db/workhook", "postgresql://db/restored"
+    variables = {"WORKHOOK_DATABASE_URL": pooler, "WORKHOOK_DATABASE_SESSION_URL": here}
+    assert load({"data": str(tmp_path)}, variables).migration_url == here
+    assert load({"data": str(tmp_path), "database_url": elsewhere}, variables).migration_url == elsewhere
+    (tmp_path / "workhook.toml").write_text(f'database_url = "{here}"\ndatabase_session_url = "{here}"\n')
+    assert load({"data": str(tmp_path), "database_url": elsewhere}, {}).migration_url == elsewhere
+    both = {"data": str(tmp_path), "database_url": elsewhere, "database_session_url": here}
+    assert load(both, variables).migration_url == here

@@ -35,9 +35,9 @@ KINDS = {
                  "USER:PASSWORD@ before the host and :PORT after it if needed"),
     "mail_from": ('"nobody"', "'nobody' is invalid; expected an e-mail address, such as work@example.com or "
                   '"Acme Studio <work@example.com>"'),
-    "metrics_token": ("1234567890123456", "the value is invalid; expected 16 to 200 letters, digits and symbols "
+    "metrics_token": ("1234567890123456", "the value is invalid; expected 16 to 200 letters, digits, and symbols "
                       "without spaces, such as the output of `openssl rand -hex 24`"),
-    "header_prefix": ("true", "true is invalid; expected letters, digits and hyphens, such as X-Service"),
+    "header_prefix": ("true", "true is invalid; expected letters, digits, and hyphens, such as X-Service"),
     "delivery_allow_networks": ('["10.0.0.0/8", 5]', "['10.0.0.0/8', 5] is invalid; expected networks such as "
                                 "10.0.0.0/8, separated by commas"),
     "worker_listen": ("9100", "9100 is invalid; expected HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100"),

@@ -39,7 +39,7 @@ def _app() -> routing.AsgiApp:
         Operation(SYSTEM, "POST", "/told/{name}", _told, "told_body", "Tell", None),
         Operation(SYSTEM, "GET", "/missing", _missing, "missing", "Miss", None),
     ]
-    services = Services(load({}, {}), *cast(Any, [None] * 4))  # no test here uses a database
+    services = Services(load({}, {}), *cast(Any, [None] * 5))  # no test here uses a database
     return routing.AsgiApp(operations, lambda: services, anybody, refused=refused)
 
 
@@ -67,7 +67,7 @@ def test_an_answered_request_is_freed(problem: type[Exception] | None, status: i
     async def anybody(call: Call) -> None:
         return None
 
-    services = Services(load({}, {}), *cast(Any, [None] * 4))
+    services = Services(load({}, {}), *cast(Any, [None] * 5))
     app = routing.AsgiApp([Operation(SYSTEM, "POST", "/read", read, "read", "Read", None)], lambda: services, anybody)
     sent: list[Any] = []
 

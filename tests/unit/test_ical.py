@@ -19,7 +19,7 @@ TEXTS = st.text(max_size=300).map(str.strip)
 
 
 def task(title: str = "Logo", deadline: int = AT, column: str = "To do") -> DueTask:
-    return DueTask("tsk_01", title, deadline, AT, "Website", column, "/acme/website/tasks/tsk_01")
+    return DueTask("tsk_01", title, deadline, AT, "Website", column, "acme/website")
 
 
 def written(*tasks: DueTask, name: str = "Website") -> bytes:

@@ -19,8 +19,7 @@ from workhook.storage.metadata import metadata
 from workhook.web.frame import texts
 from workhook.web.frame.refusals import in_words
 from workhook.work.portability.imports import plan_process, sources
-from workhook.work.portability.imports.apply import remarks_of
-from workhook.work.portability.imports.diff import Counts, Remaining
+from workhook.work.portability.imports.apply import Counts, Remaining, remarks_of
 from workhook.work.portability.imports.people import UnmatchedPerson, unknown_people
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.texts import in_language
-from workhook.web.mail.letters import notification_letter, own_link_letter
-from workhook.work.history.notifications.queries import Notification
+from workhook.web.mail import notification_letter, own_link_letter
+from workhook.work.history.notifications import Notification
 
 TOLD = Notification(
     id=1, kind="deadline", created_at=0, read_at=None, actor=None, owner="acme", project_id="prj_1",

@@ -17,7 +17,7 @@ from workhook.core.text import one_line
 from workhook.delivery.mail.mime import LINE_CHARS, Attachment, mailbox_header, message_bytes, raw_header, text_header
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.texts import in_language
-from workhook.web.mail.letters import Envelope, Letter, write_message
+from workhook.web.mail import Letter, write_message
 from workhook.work.money.invoices.mail import InvoiceFile
 
 HEADERS = {
@@ -46,7 +46,7 @@ def parsed(content: bytes) -> EmailMessage:
 def write(letter: Letter, *, name: str = "Acme Studio", files: list[InvoiceFile] | None = None) -> Outgoing:
     sender = Address(display_name=name, username="work", domain="studio.example")
     with in_language("en"):
-        return write_message(letter, Envelope(sender, "ada@example.com", "workhook.1.2", 0), files or [])
+        return write_message(letter, sender, "ada@example.com", "workhook.1.2", 0, files or [])
 
 
 def head_of(content: bytes) -> list[bytes]:

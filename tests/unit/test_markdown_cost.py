@@ -15,8 +15,7 @@ from hypothesis import example, given, target
 from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_STEPS_MAX, Prose, _show
-from workhook.work.discussion.markdown import STEPS_MAX, steps_for
-from workhook.work.discussion.names import QUOTE_STEPS_MAX, names_in_markdown, plain_words
+from workhook.work.discussion.markdown import QUOTE_STEPS_MAX, STEPS_MAX, names_in_markdown, plain_words, steps_for
 
 TEXT_CHARS_MAX = 65_536
 LINES_PER_STEP = 80

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_CHARS_MAX, Prose
-from workhook.work.discussion.markdown import STEPS_MAX
-from workhook.work.discussion.markup import clean
-from workhook.work.discussion.names import (
+from workhook.work.discussion.markdown import (
     NAMED_MAX,
+    STEPS_MAX,
     names_in_markdown,
     names_in_markup,
     naming_pieces,
     plain_words,
 )
+from workhook.work.discussion.markup import clean
 
 _MARKED = re.compile(r'<span class="mention">@([^<]+)</span>')
 PEOPLE = ["ada", "bob-2", "eve"]

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from workhook import asgi
 from workhook.http import parameters
-from workhook.work.portability.transfer.checks import CHECKED_BY_NAME, EMPTIED, INPUTS, declared_check
 from workhook.work.portability.transfer.kinds import KINDS, LineKind
-from workhook.work.portability.transfer.lines import Field, fields_of_kind
+from workhook.work.portability.transfer.lines import (
+    CHECKED_BY_NAME,
+    EMPTIED,
+    INPUTS,
+    Field,
+    declared_check,
+    fields_of_kind,
+)
 
 assert asgi, "it knows every table"
 
@@ -93,7 +99,7 @@ def _takes(kind_name: str, field_name: str, value: object) -> bool:
 
 
 def test_a_reference_to_a_deleted_record_must_be_a_valid_id() -> None:
-    found = [(kind.name, each.name) for kind, each in FIELDS if each.refers is not None and each.refers.may_be_missing]
+    found = [(kind.name, each.name) for kind, each in FIELDS if each.may_be_missing]
     assert ("tasks", "next_id") in found
     for kind, name in [*found, ("tasks", "id")]:
         assert _takes(kind, name, "tsk_" + 26 * "0")

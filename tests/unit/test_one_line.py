@@ -16,8 +16,8 @@ from workhook.core.text import is_one_line, one_line
 from workhook.http import parameters
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
-from workhook.work.portability.imports.texts import title_of
-from workhook.work.portability.transfer.checks import check_account_name, check_name
+from workhook.work.portability.imports.mapping import title_of
+from workhook.work.portability.transfer.lines import check_account_name, check_name
 
 BREAKS = ("\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x01", "\t")
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.depth import deep
-from workhook.http.path_tree import PathTree, split
+from workhook.http.routing import PathTree, split
 
 _parts = st.sampled_from(["a", "b", "c", "{x}", "{y}"])
 _paths = st.lists(st.lists(_parts, max_size=4).map(lambda parts: "/" + "/".join(parts)), max_size=12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339, to_millis_text
 from workhook.core.zones import zone_of
-from workhook.work.money.checkouts.rules import add_months, days_left, months_between, period_end
+from workhook.work.money.checkouts.rules import State, add_months, months_between, period_end
 from workhook.work.money.services.schemas import Interval
 
 MOMENTS = st.integers(parse_rfc3339("1971-01-01T00:00:00Z"), parse_rfc3339("2100-01-01T00:00:00Z"))
@@ -108,4 +108,4 @@ def test_only_whole_months_are_counted(start: int, months: int, more_ms: int) ->
 )
 def test_a_started_day_counts_as_left(before_end_ms: int, days: int) -> None:
     end = 1_000 * DAY_MS + 12_345
-    assert days_left(end - before_end_ms, end) == days
+    assert State(period_end=end).days_left(end - before_end_ms) == days

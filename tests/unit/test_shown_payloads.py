@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from workhook.events.catalog import CATALOG
 from workhook.events.samples import AROUND, sample
 from workhook.hooks.health import HealthBucket
+from workhook.identity.schemas import placeholder_address
 from workhook.web.hooks import charts
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty, visible
 
@@ -95,6 +96,16 @@ def test_a_sample_fits_the_schema_of_its_event(name: str) -> None:
             Draft202012Validator(event.schema).validate(payload)
         assert set(payload) >= set(AROUND)
         assert sample(name, action, around=False) == {key: payload[key] for key in payload if key not in AROUND}
+
+
+def test_a_sample_has_plausible_values() -> None:
+    hook, file, column = (sample(name)[name] for name in ("hook", "file", "column"))
+    assert (hook["active"], hook["events"], hook["last_response"]["code"]) == (False, ["push"], 410), "deactivated"
+    assert sample("ping")["hook"]["active"] is True
+    assert (file["content_type"], column["stage"]) == ("image/png", "in_progress")
+    assert sample("task")["task"]["assignees"][0]["email"] == placeholder_address("ada"), "as in every event"
+    assert len(sample("push")["head_commit"]["id"]) == 40
+    assert sample("task")["task"]["priority"] == "low", "a value of the enumeration, not its null"
 
 
 def test_the_chart_shows_a_single_failure_among_thousands() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workhook.core.text import one_line
 from workhook.work.board.tasks.export import CELLS, cells_of
-from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
+from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, PLAIN_FIELDS
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.csv_tables import encode_rows
 from workhook.work.portability.imports.csv_tasks import read_rows
@@ -27,6 +27,11 @@ _TEXTS = _ODD | st.text(_ANY, max_size=20)
 _TITLES = _TEXTS.map(one_line).filter(bool)
 _KEYS = _TEXTS.map(str.strip).filter(bool)
 _FILLED = _TEXTS.filter(lambda text: bool(text.strip()))
+_NAMED = {"description", "priority", "deadline", "parent_id"}
+_FURTHER = dict.fromkeys(sorted({*PLAIN_FIELDS} - _NAMED), "text") | {
+    "repeat": "FREQ=DAILY",
+    "cover_url": "https://a.example/=x",
+}
 _MOMENTS = st.integers(0, 253_370_764_799).map(lambda seconds: seconds * 1000)
 
 
@@ -45,9 +50,8 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
                 hourly_rate_minor=draw(st.none() | st.integers(0, 10**6)), project=SimpleNamespace(currency="EUR"),
                 billable=draw(st.sampled_from([None, True, False])), completed_at=draw(st.none() | _MOMENTS),
                 created_at=draw(_MOMENTS), updated_at=0, description=draw(st.none() | _FILLED),
-                parent_id=None, repeat=draw(st.sampled_from([None, "FREQ=DAILY"])),
+                parent_id=None, **{name: draw(st.sampled_from([None, text])) for name, text in _FURTHER.items()},
                 blocked_by=tuple(draw(st.sets(st.sampled_from(ids[:at])))) if at else (),
-                cover_url=draw(st.sampled_from([None, "https://a.example/=x"])),
                 fields=json.dumps(draw(st.dictionaries(_KEYS, _TEXTS, max_size=3)), separators=(",", ":")),
                 sections=json.dumps(
                     draw(st.dictionaries(_KEYS, st.dictionaries(_KEYS, _TEXTS, max_size=2), max_size=2)),
@@ -76,9 +80,10 @@ def test_an_exported_table_imports_the_same_tasks(made: list[SimpleNamespace]) -
         )  # fmt: skip
         assert (read.priority, read.deadline, read.estimate_ms) == (each.priority, each.deadline, each.estimate_ms)
         assert (read.finished, read.finished_at) == (each.completed_at is not None, each.completed_at)
-        assert (read.created_at, read.repeat, read.cover_url) == (each.created_at, each.repeat, each.cover_url)
+        assert read.created_at == each.created_at
+        further = {name: getattr(each, name) for name in (*_FURTHER, "billable")}
+        assert read.more == {name: value for name, value in further.items() if value is not None}
         assert sorted(person.username for person in read.members) == sorted(one.login for one in each.assignees)
-        assert read.billable == each.billable
         assert read.labels == json.loads(each.labels)
         assert read.fields == json.loads(each.fields)
         assert read.sections == json.loads(each.sections)

@@ -14,15 +14,13 @@ from workhook.core.errors import Fault, Invalid
 from workhook.work.kernel.durations import amount_minor, format_duration, whole_seconds
 from workhook.work.kernel.settings import RoundMode
 from workhook.work.money.invoices.drafts import _as_many_as_fit
-from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
+from workhook.work.money.invoices.rules import Item, items_of, items_text
 from workhook.work.money.invoices.time_lines import (
     GroupBy,
     InvoicedTime,
     complaint,
     in_language,
     lines_of,
-    with_entries,
-    with_times,
 )
 from workhook.work.time.rates import Rounding
 
@@ -205,22 +203,6 @@ def test_a_time_line_shows_its_days_in_the_language_of_the_invoice() -> None:
     assert german.days == ("2026-11-16", "2026-11-17")
     again = in_language([HOSTING, german], WEEK, "task", "en")
     assert [each.description for each in again] == ["Hosting", "Logo (16 Nov 2026 \u2013 17 Nov 2026): Two drafts"]
-    assert days_of_items([HOSTING, *lines_of(WEEK, None, EXACT)]) == ("2026-11-16", "2026-11-18")
-    assert days_of_items([HOSTING]) is None
-
-
-def test_manual_lines_stay_when_time_lines_are_recreated() -> None:
-    items = [HOSTING, *lines_of(WEEK, None, EXACT)]
-    found = with_times(items, WEEK[:2], "task", EXACT)
-    assert [each.kind for each in found] == ["item", "time"]
-    assert found[0] == HOSTING
-
-
-def test_a_retained_entry_keeps_its_line() -> None:
-    items = [HOSTING, *lines_of(WEEK, None, EXACT)]
-    found = with_entries(items, ["tms_1"], [time("tms_5")], Rounding(15))
-    assert found[:-1] == [HOSTING, *items[2:]]
-    assert found[-1].qty == Decimal("1.75")
 
 
 def test_as_much_time_as_fits_is_invoiced() -> None:

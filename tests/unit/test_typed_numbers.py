@@ -213,7 +213,7 @@ def test_every_number_field_parses_the_intended_number(field: NumberField, digit
         own, other = (english, german) if language == "en" else (german, english)
         with pytest.MonkeyPatch.context() as patch:
             speak(patch, language)
-            is_asked_again = isinstance(field, QuantityField) and re.search(r"\.000$", english)
+            is_asked_again = field == "qty" and re.search(r"\.000$", english)
             with suppress(ValueError) if is_asked_again else nullcontext():
                 assert Decimal(field.read(own)) == number
             if own != other and not is_number_of(language, other):

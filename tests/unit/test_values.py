@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -124,6 +124,18 @@ def test_the_document_describes_json_values() -> None:
     assert schemas["at"]["type"] == "string"
     day_or_moment, nothing = schemas["due"]["anyOf"]
     assert (day_or_moment["type"], nothing) == ("string", {"type": "string", "const": ""})  # clears it in a query
+
+
+def test_a_nullable_parameter_keeps_its_description_and_a_plain_type() -> None:
+    class Shown(msgspec.Struct):
+        text: Annotated[str, Meta(description="Any text.", max_length=9)] | UnsetType | None = UNSET
+        level: Literal["high", "low"] | UnsetType | None = UNSET
+        name: Annotated[str, Meta(description="Not empty.", min_length=1)] | UnsetType | None = UNSET
+
+    text, level, name = documented(Shown)
+    assert (text.description, text.schema) == ("Any text.", {"type": "string", "maxLength": 9})
+    assert level.schema == {"type": "string", "enum": ["high", "low", ""]}
+    assert (name.description, name.schema["anyOf"][1]) == ("Not empty.", {"type": "string", "const": ""})
 
 
 def test_null_in_a_query_is_an_ordinary_word() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -207,6 +208,27 @@ def test_an_unusable_key_file_is_named_with_a_remedy(tmp_path: Path, content: st
 def test_a_denied_permission_names_a_folder_that_exists(tmp_path: Path) -> None:
     error = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "monday"))
     assert (explain(error, None) or [""])[0] == f"{tmp_path}: Permission denied."
+
+
+def test_a_denied_permission_of_a_relative_path_names_the_folder_and_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command may run as another user than the one who typed it."""
+    monkeypatch.chdir(tmp_path)
+    error = PermissionError(errno.EACCES, "Permission denied", "monday")
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    remedy = f"Check the path and the permissions of the user {user}."
+    assert explain(error, load({"data": "/srv/workhook"}, {})) == [f"{tmp_path}: Permission denied.", remedy]
+
+
+def test_a_pooler_needs_a_session_url() -> None:
+    settings = load({}, {"WORKHOOK_DATABASE_URL": "postgresql://workhook@db:6432/workhook"})
+    said = explain(asyncpg.ProtocolViolationError("unsupported startup parameter: jit"), settings)
+    assert said == [
+        "PostgreSQL at db:6432: unsupported startup parameter: jit.",
+        "A pooler such as PgBouncer also needs --database-session-url (WORKHOOK_DATABASE_SESSION_URL), "
+        "the URL of PostgreSQL itself.",
+    ]
 
 
 def test_a_role_without_rights_must_own_the_database() -> None:

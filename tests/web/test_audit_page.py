@@ -357,6 +357,30 @@ def test_a_published_event_is_never_described_as_a_real_change(studio: Studio) -
     assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]
 
 
+def test_people_who_join_or_leave_are_not_added_or_removed_by_themselves() -> None:
+    place = activity.ProjectNames("/acme/website", {}, {"mara": "Mara"})
+
+    def words(event: str, action: str, sender: str) -> str:
+        payload = {"client": {"username": "mara"}, "member": {"login": "mara"}, "sender": {"login": sender}}
+        return activity.sentence(place, sender.title(), event, action, payload, published=False).striptags()
+
+    assert words("client", "added", "mara") == "Mara joined as a client."
+    assert words("client", "added", "octo") == "Octo added the client Mara."
+    assert words("client", "removed", "mara") == "Mara left the project."
+    assert words("client", "removed", "octo") == "Octo removed the client Mara."
+    assert words("member", "added", "mara") == "Mara joined the team."
+    assert words("member", "removed", "octo") == "Octo removed Mara from the team."
+
+
+def test_a_draft_invoice_is_described_without_a_number() -> None:
+    place = activity.ProjectNames("/acme/website", {})
+    for action, words in (("created", "created a draft invoice."), ("edited", "updated a draft invoice.")):
+        for number, expected in ((None, words), ("2026-1", words.replace("a draft invoice", "invoice 2026-1"))):
+            payload = {"invoice": {"invoice_number": number}}
+            found = activity.sentence(place, "Octo", "invoice", action, payload, published=False)
+            assert found.striptags() == f"Octo {expected}"
+
+
 def test_every_project_event_has_a_sentence() -> None:
     own = {name: each for name, each in CATALOG.items() if each.origin == "own" and "repository" in each.targets}
     actions = {name: set(activity.ACTIONS_OF.get(name, ())) for name in own}

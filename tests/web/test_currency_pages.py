@@ -37,6 +37,14 @@ def test_amounts_are_shown_with_the_decimals_of_the_currency(studio: Studio) -> 
     assert 'name="amount" value="135802"' in page_of(studio.member, yen), "the form contains the amount due"
 
 
+def test_deleting_an_organization_mentions_its_issued_invoices(studio: Studio) -> None:
+    invoice_in(studio, "EUR", 1, sent=True)
+    asked = f"/{studio.team.world.organization}/settings/delete"
+    assert "This organization has issued 1 invoice," in text_of(page_of(studio.owner, asked))
+    invoice_in(studio, "EUR", 1, sent=True)
+    assert "This organization has issued 2 invoices," in text_of(page_of(studio.owner, asked))
+
+
 def test_amounts_are_accepted_with_the_decimals_of_the_currency(studio: Studio) -> None:
     yen = invoice_in(studio, "JPY", 100)
     wanted = {"description": "More", "qty": "1"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.web.studio import Studio, page_of, send
+from tests.web.studio import Studio, page_of, send, text_of
 
 
 def _rule(studio: Studio, task: str) -> str | None:
@@ -19,6 +19,8 @@ def test_a_preset_repeats_a_task_and_shows_the_next_date(studio: Studio) -> None
     page = page_of(studio.member, here)
     assert "Completing this task creates the next one" in page
     assert '<time datetime="2026-11-30' in page
+    german = text_of(studio.member.client.get(here, headers={"accept-language": "de"}).text)
+    assert "die am 30. Nov. fällig ist." in german, "no second period after an abbreviated month"
     assert "next on" in page_of(studio.client, here)
     done = studio.add_column("Done", finished=True)
     send(studio.owner, f"{studio.base}/tasks/{task}/move", column_id=done, position="0")

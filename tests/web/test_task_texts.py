@@ -11,7 +11,7 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_o
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
 from workhook.work.board.tasks.actions import get_task
-from workhook.work.history.activity.task_history import read_task_history
+from workhook.work.history.activity.queries import read_task_history
 from workhook.work.kernel.access import find_access
 
 MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"
@@ -215,8 +215,8 @@ def test_a_page_of_history_scans_a_limited_number_of_events(server: Server, stud
         access = await find_access(services.database, actor, studio.team.world.project_id)
         found = await get_task(services.database, actor, task)
         first = await read_task_history(services.database, access, found, before=None, limit=9, looks_at=3)
-        second = await read_task_history(services.database, access, found, before=first.before, limit=9, looks_at=3)
-        return [(len(each.rows), each.before) for each in (first, second)]
+        second = await read_task_history(services.database, access, found, before=first[1], limit=9, looks_at=3)
+        return [(len(rows), before) for rows, before in (first, second)]
 
     [(none, further), (one, end)] = server.run(read)
     assert (none, one, end) == (0, 1, None)

@@ -12,7 +12,7 @@ from tests.work.paper import images_of, png, read
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.work.files import trash
+from workhook.work.files import actions as trash
 from workhook.work.kernel.settings import billing_logos
 
 JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000") + b"\0" * 40

@@ -9,8 +9,8 @@ import pytest
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import lower_bound_id, new_id
-from workhook.work.files import trash
-from workhook.work.files.trash import purge
+from workhook.work.files import actions as trash
+from workhook.work.files.actions import purge
 
 
 @pytest.fixture(autouse=True)

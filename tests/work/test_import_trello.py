@@ -35,8 +35,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Invalid
 from workhook.identity.tables import projects
 from workhook.work.portability.imports import apply
-from workhook.work.portability.imports.diff import Remaining
-from workhook.work.portability.imports.writer import BatchWriter
+from workhook.work.portability.imports.apply import BatchWriter, Remaining
 
 # --- one board --------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.formats import hue
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.portability.imports.json_file import InvalidFile
+from workhook.work.portability.imports.mapping import PROPERTIES_MAX_BYTES, UniqueNames, truncate_bytes
 from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask, fingerprint
-from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, UniqueNames, truncate_bytes
 from workhook.work.portability.imports.trello import plan_of, read_export
 
 Object = dict[str, Any]

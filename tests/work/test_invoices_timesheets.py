@@ -93,10 +93,11 @@ def test_the_time_of_a_draft_can_be_replaced(studio: Studio, scene: Scene, draw:
 
 
 def test_manual_lines_and_time_lines_are_replaced_independently(studio: Studio, scene: Scene, draw: Draw) -> None:
-    first, second = scene.timesheet(), scene.timesheet(billable_rate=50)
+    first, second = scene.timesheet(), scene.timesheet(billable_rate=50, duration=20 * 60_000)
     line = {"description": "Hosting", "qty": 1, "unit_price": 10}
     record = draw(first, second, invoice_items=[line])
     where, of_time = f"/invoices/{record['id']}", record["invoice_items"][1:]
+    studio.owner.patch(f"{studio.project}/billing", json={"round_minutes": 15})  # applies to added time only
     edited = studio.owner.patch(where, json={"invoice_items": [{**line, "qty": 2}]})["invoice"]
     assert edited["invoice_items"][1:] == of_time
     assert (edited["invoice_items"][0]["qty"], invoiced(studio)) == (2, {first, second})
@@ -104,6 +105,10 @@ def test_manual_lines_and_time_lines_are_replaced_independently(studio: Studio, 
     assert [each["timesheet_ids"] for each in edited["invoice_items"]] == [[], [second]]
     edited = studio.owner.patch(where, json={"invoice_items": []})["invoice"]
     assert edited["invoice_items"] == of_time[1:]
+    third = scene.timesheet(duration=20 * 60_000, billable_rate=60)
+    edited = studio.owner.patch(where, json={"timesheet_ids": [second, third]})["invoice"]
+    assert edited["invoice_items"][:1] == of_time[1:]
+    assert edited["invoice_items"][1]["qty"] == 0.5
 
 
 def test_response_only_fields_are_refused_in_a_line(studio: Studio, scene: Scene, draw: Draw) -> None:

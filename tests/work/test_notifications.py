@@ -24,7 +24,7 @@ from workhook.storage.metadata import bigint_param
 from workhook.work.chores import CHORES, run_once
 from workhook.work.discussion.mentions import Mention, list_mentions
 from workhook.work.discussion.schemas import mentions
-from workhook.work.history.notifications import chores
+from workhook.work.history import notifications as chores
 
 _date_back = (
     sa.update(notifications).where(notifications.c.id == bigint_param("id")).values(created_at=bigint_param("at"))

@@ -76,7 +76,8 @@ def _params(world: World) -> dict[str, Any]:
         "traceparent": None,
     }  # fmt: skip
     return {
-        **task, **outbox.insert_params([event] * 10), "now": 1, "time": new_guid()[: fan_out.GUID_TIME_CHARS],
+        **task, **{f"added_{name}": [event[name]] * 10 for name in outbox.COLUMNS},
+        "now": 1, "time": new_guid()[: fan_out.GUID_TIME_CHARS],
         "count": 10, "due_until": 1, **identity.premise_params([identity.Premise(100_500, 100_500, "[]")]),
         "digest": digest_of(world.token), "user_id": 100_500, "id": 100_500, "login_key": key_of(world.organization),
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",

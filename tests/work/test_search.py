@@ -23,8 +23,7 @@ from workhook.work.board.tasks.matching import (
     _sqlite_query,
     words_of,
 )
-from workhook.work.history.search.scopes import SCOPES
-from workhook.work.history.search.search import LIMITS
+from workhook.work.history.search import LIMITS, SCOPES
 
 KEYS = {
     "type", "id", "number", "title", "excerpt", "project", "task", "file", "invoice", "file_comment_id", "created_at",

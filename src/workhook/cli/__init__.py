@@ -14,8 +14,7 @@ def main() -> None:
         from workhook.git_push.__main__ import main as git_push  # a push waits for this, so nothing else is imported
 
         sys.exit(git_push(["post-receive"]))
-    # Imports create some hundred thousand objects and hardly any garbage: with default thresholds, a sixth of the
-    # startup time is spent collecting it.
+    # With default thresholds, a sixth of the startup time is spent collecting hardly any garbage.
     gc.set_threshold(500_000, 20, 20)
     from workhook.cli.lazy_imports import lazy_imports
 

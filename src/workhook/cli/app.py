@@ -62,7 +62,7 @@ async def completion(
     *,
     shell: Annotated[Literal["bash", "zsh", "fish"], Argument("bash|zsh|fish", "Shell to print the script for.")],
 ) -> None:
-    """Print a script for shell completion of commands, options and their values.
+    """Print a script for shell completion of commands, options, and their values.
 
     In ~/.bashrc: eval "$(workhook completion bash)". The script queries the command itself, so it remains correct after
     an upgrade.

@@ -372,35 +372,24 @@ async def install(
         if not found.public and found.account_id != place.id:
             remedy = f"To allow other organizations to install it, run `workhook app edit {found.slug} --public`."
             raise CliError(f"{found.slug} is private to its own organization.", remedy)
-        granted = dict(found.permissions) if permissions is None else permissions
-        chosen = await _find_repository_ids(tx, place, repository)
-        keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
-        before, after = await _install(tx, found, place, granted, chosen, keep=keep)
+        wanted: dict[str, Any] = {
+            "permissions": dict(found.permissions) if permissions is None else permissions,
+            "repository_ids": await _find_repository_ids(tx, place, repository),
+        }
+        before = await queries.find_installation_on(tx, found.id, place.id)
+        if before is None:
+            after = await installer.install(tx, None, found, place, **wanted)
+        else:
+            if permissions is None and not all_permissions:
+                del wanted["permissions"]
+            if not repository and not all_repositories:
+                del wanted["repository_ids"]
+            after = await installer.edit_installation(tx, None, before, **wanted)
     data, lines = _installation_json(after), []
     if before is not None and _installation_json(before) == data:
         lines.append(f"{after.app.slug} was already installed there; nothing has changed.")
         lines.append("Use --all-permissions or --all-repositories to grant more.")
     context.print_result({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
-
-
-async def _install(
-    tx: Transaction,
-    found: schemas.App,
-    place: Account,
-    granted: dict[str, str],
-    chosen: list[int] | None,
-    *,
-    keep: tuple[bool, bool],
-) -> tuple[schemas.Installation | None, schemas.Installation]:
-    """Return the installation before and after. `keep`: whether to keep its permissions and its repositories."""
-    from msgspec import UNSET
-
-    before = await queries.find_installation_on(tx, found.id, place.id)
-    if before is None:
-        return None, await installer.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
-    permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
-    after = await installer.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
-    return before, after
 
 
 async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
@@ -476,8 +465,7 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    # In this order, because a slug can be derived from any name, even one that equals another app's client ID in lower
-    # case.
+    # In this order, because a slug can be derived from a name that equals another app's client ID.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
         remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."
@@ -514,7 +502,6 @@ def _key_json(key: schemas.AppKey) -> dict[str, object]:
 
 
 def to_lines(data: dict[str, object]) -> str:
-    """Return lines for people, with permissions and key metadata as text."""
     return output.to_lines(data, _as_text)
 
 

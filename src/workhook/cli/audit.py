@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 from workhook.cli.common import Context, command, get_organization, new_app
-from workhook.cli.error_messages import CliError
+from workhook.cli.error_messages import CliError, path_remedy
 from workhook.cli.options import Argument, Option, positive, time_text
 from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
@@ -107,6 +107,7 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        raise CliError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error
+        remedy = path_remedy() if isinstance(error, PermissionError) else "Choose another file."
+        raise CliError(f"{path.absolute()} cannot be written: {error.strerror}.", remedy) from error
     finally:
         draft.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook import bootstrap
-from workhook.cli.common import Context, command, every_table, has_accounts, revision
+from workhook.cli.common import Context, command, every_table, first_value, revision
 from workhook.cli.error_messages import CliError, disk_full_error, is_disk_full, missing_data_error
 from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
@@ -77,7 +77,7 @@ async def _require_schema(settings: Settings) -> None:
             f"the database has schema {found}, and this version of Workhook backs up schema {migrate.HEAD}.",
             "Use the version of Workhook that is running there, or run `workhook migrate` first.",
         )
-    if not await has_accounts(settings):
+    if await first_value(settings, "SELECT id FROM accounts LIMIT 1") is None:
         raise CliError(
             "the database contains no accounts, so there is nothing to back up.",
             "Check --database-url (WORKHOOK_DATABASE_URL) and --data (WORKHOOK_DATA).",
@@ -92,7 +92,6 @@ def _keys(settings: Settings) -> Sequence[bytes]:
 
 @contextmanager
 def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
-    """Raise `CliError` if a disk is full or fails."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:

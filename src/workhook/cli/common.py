@@ -14,21 +14,15 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from workhook import bootstrap
-from workhook.cli.error_messages import (
-    FAILED,
-    MISUSED,
-    CliError,
-    Misuse,
-    explain,
-    missing_data_error,
-    missing_key_error,
-)
+from workhook.cli import error_messages
+from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain
 from workhook.cli.options import Command, CommandGroup, click_parameters, grouped, path_completion
 from workhook.cli.output import complain, print_json, print_table
 from workhook.core import log
@@ -59,8 +53,6 @@ def new_app(help_text: str) -> CommandGroup:
 
 @dataclass(frozen=True)
 class Context:
-    """The settings of a command, and its output methods."""
-
     settings: Settings
     as_json: bool
 
@@ -70,11 +62,11 @@ class Context:
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():
-                raise missing_data_error(self.settings)
+                raise error_messages.missing_data_error(self.settings)
             if await revision(self.settings) is None:
-                raise missing_data_error(self.settings)
+                raise error_messages.missing_data_error(self.settings)
             if not self.settings.secret_key and not self.settings.data.is_dir():
-                raise missing_key_error(self.settings)
+                raise error_messages.missing_key_error(self.settings)
         opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
         async with opened as services:
             yield services
@@ -126,18 +118,9 @@ async def revision(settings: Settings) -> str | None:
     return await _look(settings, sqlite_revision, postgresql_revision)
 
 
-async def key_check(settings: Settings) -> bytes | None:
-    """Return the value that the first start encrypted with the key, or None. Raises the errors of `revision`."""
-    found: bytes | None = await _first_value(settings, "SELECT sealed FROM key_check")
-    return found
+async def first_value(settings: Settings, query: str) -> Any:
+    """Return the first value that a query finds, or None. Raises the errors of `revision`."""
 
-
-async def has_accounts(settings: Settings) -> bool:
-    """Return whether the database has an account, which each server creates at its first start."""
-    return await _first_value(settings, "SELECT id FROM accounts LIMIT 1") is not None
-
-
-async def _first_value(settings: Settings, query: str) -> Any:
     def in_file(path: Path) -> Any:
         import sqlite3
 
@@ -156,7 +139,9 @@ async def _look(settings: Settings, in_file: Callable[[Path], T], in_server: Cal
 
         from workhook.storage.dialects import connect_options
 
-        connection = await asyncpg.connect(**connect_options(settings.database_url or ""))
+        # A pooler in transaction mode keeps named statements of earlier connections, so none are named.
+        options = connect_options(settings.database_url or "")
+        connection = await asyncpg.connect(**options, statement_cache_size=0)
         try:
             return await in_server(connection)
         finally:
@@ -268,22 +253,6 @@ def base_address(settings: Settings) -> str:
         return f"http://{settings.host}:{settings.port}"
 
 
-async def get_user(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "user")
-
-
-async def get_enabled_user(reader: Reader, login: str) -> Account:
-    """Find a user who may receive a token or a link. Raises `CliError`."""
-    user = await get_user(reader, login)
-    if await queries.disabled_at(reader, user.id) is not None:
-        raise CliError(f"{user.login} is disabled.", f"Enable the user with `workhook user enable {user.login}`.")
-    return user
-
-
-async def get_organization(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "organization")
-
-
 async def existing_organizations(reader: Reader) -> str:
     from workhook.cli.queries import organizations
 
@@ -292,7 +261,7 @@ async def existing_organizations(reader: Reader) -> str:
     return f"This server has: {', '.join(found[:5])}{more}." if found else "Create one with `workhook setup`."
 
 
-async def _get_account(reader: Reader, login: str, kind: str) -> Account:
+async def _get_account(reader: Reader, login: str, *, kind: str) -> Account:
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -303,6 +272,18 @@ async def _get_account(reader: Reader, login: str, kind: str) -> Account:
         other = {"user": "a user", "bot": "the bot of an app"}.get(account.kind, "an organization")
         raise CliError(f"{account.login} is {other}, not {article} {kind}.", "Choose another login.")
     return account
+
+
+get_user = partial(_get_account, kind="user")
+get_organization = partial(_get_account, kind="organization")
+
+
+async def get_enabled_user(reader: Reader, login: str) -> Account:
+    """Find a user who may receive a token or a link. Raises `CliError`."""
+    user = await get_user(reader, login)
+    if await queries.disabled_at(reader, user.id) is not None:
+        raise CliError(f"{user.login} is disabled.", f"Enable the user with `workhook user enable {user.login}`.")
+    return user
 
 
 async def get_repository(reader: Reader, full_name: str) -> Repository:

@@ -120,7 +120,6 @@ def _interruptible(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
-    """Raise `CliError` naming the failing database."""
     try:
         yield
     except Exception as error:

@@ -22,7 +22,6 @@ from workhook.core.text import counted
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
-from workhook.storage.pages import parse_cursor
 
 if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
@@ -343,6 +342,8 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
+    from workhook.storage.pages import parse_cursor
+
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:

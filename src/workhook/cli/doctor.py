@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from workhook import bootstrap
 from workhook.cli import queries
-from workhook.cli.common import CONNECT_TIMEOUT_S, Context, base_address, command, key_check, new_app, revision
+from workhook.cli.common import CONNECT_TIMEOUT_S, Context, base_address, command, first_value, new_app, revision
 from workhook.cli.error_messages import FAILED, CliError, Misuse, explain, no_folder
 from workhook.cli.options import Argument
 from workhook.core import errors, log, open_telemetry
@@ -39,7 +39,7 @@ class Check(NamedTuple):
 
 @command(None, "doctor")
 async def doctor(context: Context) -> int:
-    """Check the data folder, the key, the database and the queue. Reports problems and how to fix them."""
+    """Check the data folder, the key, the database, and the queue. Reports problems and how to fix them."""
     log.configure("error")
     checks = [each async for each in _checks(context.settings)]
     healthy = all(check.ok for check in checks)
@@ -109,10 +109,10 @@ def _folder(settings: Settings) -> Check:
 
 
 def _space(settings: Settings) -> Check:
-    if (wrong := system.space_fault(settings.data, settings.sqlite_path)) is not None:
+    if (wrong := system.space_fault(settings)) is not None:
         advice = "Free some space, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
         return Check("disk", False, wrong, advice)
-    free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
+    free = min(map(system.free_bytes, system.written_folders(settings)))
     return Check("disk", True, f"{free // 1024**2:,} MiB free")
 
 
@@ -131,8 +131,10 @@ async def _files(settings: Settings) -> Check:
 
 
 async def _sealed(settings: Settings) -> bytes | None:
+    """Return the value that the first start encrypted with the key, or None."""
     try:
-        return await key_check(settings)
+        found: bytes | None = await first_value(settings, "SELECT sealed FROM key_check")
+        return found
     except Exception as error:
         if explain(error, settings) is None:
             raise
@@ -140,7 +142,6 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
-    """Check that there is a key and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
     back = "Restore the file from a backup: secrets are encrypted with it."
     if settings.secret_key:
@@ -276,13 +277,13 @@ async def send_trial(
         raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
     from workhook.core.mail_address import parse_sender, parse_smtp_url
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
-    from workhook.web.mail.letters import Envelope, trial_letter, write_message
+    from workhook.web.mail import trial_letter, write_message
 
     now = now_ms()
-    envelope = Envelope(parse_sender(settings.mail_from), address, f"workhook.test.{now}", now)
+    sender, name = parse_sender(settings.mail_from), f"workhook.test.{now}"
     connection = SmtpConnection(parse_smtp_url(settings.smtp_url))
     try:
-        outcome = await connection.send(write_message(trial_letter(base_address(settings)), envelope))
+        outcome = await connection.send(write_message(trial_letter(base_address(settings)), sender, address, name, now))
     finally:
         await connection.close()
     if outcome.result != "sent":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import socket
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -16,14 +17,10 @@ FAILED, MISUSED = 1, 2
 
 
 class CliError(errors.OperatorError):
-    """An error reported by a command, with its remedy."""
-
     status = FAILED
 
 
 class Misuse(CliError):
-    """Invalid or mutually exclusive options."""
-
     status = MISUSED
 
 
@@ -107,6 +104,16 @@ def _database(settings: Settings | None) -> str:
         return "the database of that URL"
 
 
+def path_remedy() -> str:
+    """Return advice for a path that the process may not use. Commands often run as another user with sudo."""
+    user = os.geteuid()
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:  # in a container with an arbitrary user
+        name = str(user)
+    return f"Check the path and the permissions of the user {name}."
+
+
 def _remedy(settings: Settings | None, option: str | None) -> str:
     if settings is not None and settings.sqlite_path is None:
         named = option or "--database-url (WORKHOOK_DATABASE_URL)"
@@ -148,6 +155,11 @@ def _the_databases(error: BaseException | None, settings: Settings | None, optio
     remedy = _remedy(settings, option)
     if code.startswith(("NOTADB", "CORRUPT")):
         remedy = f"Set {option or '--data or --database-url'} to a Workhook database, or restore a backup."
+    elif "unsupported startup parameter" in text:
+        remedy = (
+            "A pooler such as PgBouncer also needs --database-session-url (WORKHOOK_DATABASE_SESSION_URL), "
+            "the URL of PostgreSQL itself."
+        )
     elif code == "42501":
         remedy = "The role must own the database."
     elif code.startswith(("FULL", "53100")):
@@ -165,7 +177,7 @@ def _the_system(error: OSError, settings: Settings | None, option: str | None) -
         if isinstance(error, PermissionError) and not os.path.lexists(place):
             place = place.parent  # a new file or folder could not be created there
         below = settings is not None and option is None and place.is_relative_to(settings.data)
-        remedy = "Check the path and the permissions of this user."
+        place, remedy = place.absolute(), path_remedy()
         if below or settings is None:
             remedy = _remedy(settings, option)
         return [f"{place}: {text}.", remedy]

@@ -152,7 +152,6 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
 
 
 def _unreachable(git_dir: Path) -> str | None:
-    """Return why nothing can be sent, or None if a server accepts connections."""
     import socket
     from urllib.parse import urlsplit
 

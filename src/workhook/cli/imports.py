@@ -17,7 +17,7 @@ from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, show_progress
 from workhook.core.text import counted
 from workhook.identity import queries as identity_queries
-from workhook.work.portability.imports import apply, json_file, people, sources, writer
+from workhook.work.portability.imports import apply, json_file, people, sources
 from workhook.work.portability.imports import plan as planned
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def trello(
     files: Annotated[tuple[Path, ...], Argument("FILE", "Board exports as JSON.")],
     target: ImportTarget,
 ) -> None:
-    """Create a project from each Trello board, with columns, tasks, labels, checklists, comments and assignees.
+    """Create a project from each Trello board, with columns, tasks, labels, checklists, comments, and assignees.
 
     Importing a board again adds what is new in the export and changes nothing else, so the same command completes an
     interrupted import.
@@ -97,7 +97,7 @@ async def asana(
     files: Annotated[tuple[Path, ...], Argument("FILE", "Project exports as JSON.")],
     target: ImportTarget,
 ) -> None:
-    """Create a project from each Asana project, with its sections, tasks, subtasks, dependencies, tags and fields.
+    """Create a project from each Asana project, with its sections, tasks, subtasks, dependencies, tags, and fields.
 
     Importing a project again adds what is new in the export and changes nothing else. Asana has no user names, so
     people are matched by name or with `--member`.
@@ -116,7 +116,7 @@ async def github(
     target: ImportTarget,
     title: Title = None,
 ) -> None:
-    """Create one project from issues and project items on GitHub, with labels, comments, milestones and assignees.
+    """Create one project from issues and project items on GitHub, with labels, comments, milestones, and assignees.
 
     The columns are Open and Closed or, for project items, the values of the Status field. The title of the project is
     `--title`, or else the name of the repository. To add new items later, import new files under the same title.
@@ -186,7 +186,7 @@ async def import_boards(
     members = await _people(database, place, dict(target.member))
     made = []
     for plan in plans:
-        task_import = writer.Import(plan, place, actor, members, base)
+        task_import = apply.Import(plan, place, actor, members, base)
         importing = (
             apply.preview(database, task_import)
             if target.dry_run

@@ -49,11 +49,13 @@ async def listen(
 ) -> None:
     """Forward deliveries to a URL that the server cannot reach, such as one on your machine, until Ctrl-C.
 
-    Each delivery is forwarded after the server has attempted it, with the headers, body and signature of that attempt.
+    Each delivery is forwarded after the server has attempted it, with the headers, body, and signature of that attempt.
     A server or worker must be running. The temporary webhook sends to a receiver inside the server and is deleted when
     the command ends.
     """
-    if (fault := _fault(forward)) is not None:
+    from workhook.delivery.address_policy import AddressPolicy, check_url
+
+    if (fault := check_url(forward, AddressPolicy(("0.0.0.0/0", "::/0")))) is not None:  # in any network
         raise Misuse(f"--forward is not a valid URL. {fault}", "Use one such as http://localhost:3000/webhook.")
     names = comma_list(events or "*")
     if (repository is None) == (hook is None):
@@ -66,7 +68,14 @@ async def listen(
     with cli_deliveries.until_interrupted():
         async with context.services() as services:
             if hook is not None:
-                await _mirror(context, services, hook, names, forward)
+                if not await hooks_queries.hooks_by_id(services.database, [hook]):
+                    remedy = "`workhook deliveries list --repository` shows hook IDs."
+                    raise CliError(f"webhook {hook} does not exist.", remedy)
+                follower = cli_deliveries.Follower(services.database, _only(hook), history.Filters())
+                await follower.begin(1)  # earlier deliveries are not forwarded
+                sentence = f"deliveries of webhook {hook} are also forwarded to {forward}"
+                context.print_result({"listening": {"hook_id": hook}}, sentence)
+                await _forward_all(context, services, follower, names, forward)
             else:
                 secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
                 async with _own_hook(context, services, repository or "", names, secret) as made:
@@ -74,13 +83,6 @@ async def listen(
                     context.print_result({"listening": {"hook_id": made, "secret": secret}}, sentence)
                     follower = cli_deliveries.Follower(services.database, _only(made), history.Filters())
                     await _forward_all(context, services, follower, ["*"], forward)
-
-
-def _fault(forward: str) -> str | None:
-    """Return why nothing can be sent to the URL, or None. Addresses in any network are allowed."""
-    from workhook.delivery.address_policy import AddressPolicy, check_url
-
-    return check_url(forward, AddressPolicy(("0.0.0.0/0", "::/0")))
 
 
 def _read_secret(path: str | None) -> str | None:
@@ -100,16 +102,6 @@ def _only(hook_id: int) -> cli_deliveries.HookIds:
         return [hook_id]
 
     return ids
-
-
-async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
-    if not await hooks_queries.hooks_by_id(services.database, [hook_id]):
-        raise CliError(f"webhook {hook_id} does not exist.", "`workhook deliveries list --repository` shows hook IDs.")
-    follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
-    await follower.begin(1)  # earlier deliveries are not forwarded
-    sentence = f"deliveries of webhook {hook_id} are also forwarded to {forward}"
-    context.print_result({"listening": {"hook_id": hook_id}}, sentence)
-    await _forward_all(context, services, follower, names, forward)
 
 
 @asynccontextmanager
@@ -154,32 +146,25 @@ async def _forward_all(
 async def _forward(
     context: Context, services: Services, client: Client, row: Mapping[str, object], target: Target
 ) -> None:
+    from workhook.delivery.client import SendError
+
     found = await deliveries.find_delivery(services.database, int(str(row["hook_id"])), int(str(row["id"])))
     body = core_json.encode(found.request.payload)
     headers = {name: value for name, value in found.request.headers.items() if value != sign.REDACTED}
     if any(name.lower() == "content-type" and value == _FORM for name, value in headers.items()):
         body = sign.form_encode(body)
-    status_code, error, start = await _send(client, target, headers, body)
+    status_code, error, start = None, None, time.monotonic()
+    deadline = asyncio.get_running_loop().time() + TIMEOUT_S
+    try:
+        status_code = (await client.post(target, headers, body, insecure=False, deadline=deadline)).code
+    except TimeoutError:
+        error = "timed out"
+    except SendError as failure:
+        error = failure.status
+    except OSError as failure:
+        error = f"{target.host}:{target.port} cannot be reached: {failure.strerror or failure}"
     duration = round(time.monotonic() - start, 3)
     name = cell(row["event"]) + (f".{cell(row['action'])}" if row["action"] else "")
     sentence = f"{row['delivered_at']}  {cell(row['id']):<8}  {name:<28}  {error or status_code}  {duration:.2f}s"
     forwarded = {"status_code": status_code, "error": error, "duration": duration}
     context.print_result({"delivery": row, "forwarded": forwarded}, sentence)
-
-
-async def _send(
-    client: Client, target: Target, headers: Mapping[str, str], body: bytes
-) -> tuple[int | None, str | None, float]:
-    from workhook.delivery.client import SendError
-
-    start = time.monotonic()
-    deadline = asyncio.get_running_loop().time() + TIMEOUT_S
-    try:
-        answer = await client.post(target, headers, body, insecure=False, deadline=deadline)
-    except TimeoutError:
-        return None, "timed out", start
-    except SendError as error:
-        return None, error.status, start
-    except OSError as error:
-        return None, f"{target.host}:{target.port} cannot be reached: {error.strerror or error}", start
-    return answer.code, None, start

@@ -7,19 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from workhook.cli.common import (
-    Context,
-    base_address,
-    command,
-    every_table,
-    existing_organizations,
-    get_enabled_user,
-    get_organization,
-    get_repository,
-    get_user,
-    new_app,
-)
-from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full
+from workhook.cli import common
+from workhook.cli.common import Context, command, get_organization, get_repository, get_user, new_app
+from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full, path_remedy
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
 from workhook.core.text import counted
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-app = new_app("Add, delete, export, and import organizations.")
+app = new_app("Export, import, and delete organizations.")
 members = new_app("Manage members of organizations.")
 collaborators = new_app("Manage collaborators: people added to a single repository (project).")
 
@@ -52,18 +42,18 @@ async def export(
 
     The export is a consistent snapshot, and servers can keep running. Only the user who makes it can read it, because
     it contains everything that the organization's people have written, and the addresses of its members. Passwords,
-    tokens and webhook secrets are not included.
+    tokens, and webhook secrets are not included.
 
     Use `workhook organization import` to import it on another server.
     """
-    every_table()
+    common.every_table()
     path = Path(folder)
     async with context.services() as services:
         account = await _which(services.database, login)
         left = f"{path} does not contain a complete export and can be deleted."
         with _in_words(path), interrupted(left), show_progress() as progress:
             _make_private(path)
-            base = base_address(context.settings)
+            base = common.base_address(context.settings)
             made = await exports.export_to_folder(services.database, services.blobs, account, base, path, progress)
         async with services.database.transaction() as tx:
             lines = sum(each.lines for each in made.lines.values())
@@ -102,7 +92,7 @@ async def delete(
     from workhook.identity.context import Write
     from workhook.work.administration import deletion
 
-    every_table()
+    common.every_table()
     async with context.services() as services:
         organization = await get_organization(services.database, login)
         issued = await deletion.count_issued_invoices(services.database, organization)
@@ -112,7 +102,7 @@ async def delete(
             them = "it" if issued == 1 else "them"
             kept = [f"{organization.login} has {invoices}.", f"To keep {them}, first run: {export}"]
             confirm_deletion(organization.login, kept if issued else [])
-        base = base_address(context.settings)
+        base = common.base_address(context.settings)
         await services.database.in_transaction(
             lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
         )
@@ -151,7 +141,7 @@ async def import_(
 
     Webhooks are imported without secrets and inactive. Running timers are paused. The import publishes no events.
     """
-    every_table()
+    common.every_table()
     path = Path(folder)
     from workhook.delivery.address_policy import AddressPolicy, check_url
 
@@ -180,7 +170,6 @@ async def import_(
 
 @contextmanager
 def _refused(context: Context) -> Iterator[None]:
-    """Raise `CliError` for lines that the database rejects."""
     import sqlite3
 
     import asyncpg
@@ -206,7 +195,7 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
         if old not in checked.people:
             known = ", ".join(sorted(checked.people)[:10])
             raise Misuse(f"--member: the export has no person {old}.", f"Its people: {known}. {_NOTHING}")
-        user = await get_enabled_user(reader, login)
+        user = await common.get_enabled_user(reader, login)
         if double := next((each for each, other in found.items() if other.id == user.id), None):
             raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
         found[old] = user
@@ -244,7 +233,7 @@ async def _which(reader: Reader, login: str | None) -> Account:
         return await get_organization(reader, login)
     found = await queries.organizations(reader)
     if not found:
-        raise CliError("this server has no organization.", await existing_organizations(reader))
+        raise CliError("this server has no organization.", await common.existing_organizations(reader))
     if len(found) > 1:
         named = ", ".join(each.login for each in found[:5])
         raise Misuse(f"this server has several organizations ({named}).", "Choose one with --organization LOGIN.")
@@ -266,9 +255,7 @@ def _in_words(path: Path) -> Iterator[None]:
             raise disk_full_error(path) from error
         if error.filename is None:
             raise
-        raise CliError(
-            f"{error.filename}: {error.strerror}.", "Check the path and the permissions of this user."
-        ) from error
+        raise CliError(f"{Path(error.filename).absolute()}: {error.strerror}.", path_remedy()) from error
 
 
 # --- members and collaborators ----------------------------------------------------------------------------------------

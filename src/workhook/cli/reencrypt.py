@@ -73,7 +73,6 @@ class Reencrypted:
 
 
 async def reencrypt_all(database: Database, vault: Vault, progress: Progress) -> Reencrypted:
-    """Re-encrypt everything with the newest key in short transactions while servers keep running."""
     result = Reencrypted()
     totals = {name: (await database.fetch_one(statement)) for name, statement in _count.items()}
     total, done = sum(row["number"] for row in totals.values() if row), 0

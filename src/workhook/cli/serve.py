@@ -37,8 +37,7 @@ def _loading() -> Iterator[None]:
     """Prepare for the first use of `process`, which imports the server."""
     gc.disable()  # imports create no garbage
     try:
-        # Hide rich from structlog: for colored exceptions, which the log does not use, it would load 5 MiB for the
-        # server's lifetime.
+        # Hide rich from structlog, which would load 5 MiB for colored exceptions that the log does not use.
         if "structlog" not in sys.modules:
             with not_installed("rich"):
                 importlib.import_module("structlog")
@@ -59,7 +58,7 @@ async def serve(
     """Serve the API and, unless --no-worker is given, send deliveries, until SIGTERM.
 
     Prints `workhook: listening on http://HOST:PORT` when ready. On an empty database, it first creates an owner, an
-    organization and a project, and prints a link and a token for the owner once.
+    organization, and a project, and prints a link and a token for the owner once.
     """
     settings = context.settings
     if workers > 1 and settings.database_url is None:
@@ -76,7 +75,7 @@ async def serve(
 async def worker(context: Context) -> int:
     """Send deliveries until SIGTERM, without serving the API. Any number of workers share the work.
 
-    With --listen, it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
+    With --listen, it serves /healthz, /readyz, and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
     Prints `workhook: delivering` once it delivers.
     """
     with _loading():

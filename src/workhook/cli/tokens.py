@@ -84,7 +84,6 @@ async def create(
 
 
 def _require(kind: str, scopes: object, options: tuple[object, ...]) -> None:
-    """Raise `Misuse` for missing options, and for options of the other kind of token."""
     if kind == _FINE_GRAINED:
         if scopes is not None:
             raise Misuse("--scopes is only for classic tokens.", "Use --permissions for a fine-grained token.")

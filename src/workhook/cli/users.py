@@ -6,17 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from workhook.cli import queries
-from workhook.cli.common import (
-    COMMON_SETTINGS,
-    Context,
-    base_address,
-    command,
-    every_table,
-    get_enabled_user,
-    get_user,
-    new_app,
-)
+from workhook.cli import common, queries
+from workhook.cli.common import Context, command, get_enabled_user, get_user, new_app
 from workhook.cli.doctor import NOT_SET
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
@@ -89,7 +80,7 @@ async def disable(context: Context, *, login: _Login) -> None:
     Event streams are closed and running timers are stopped. The user's work is kept. The last owner of an organization
     cannot be disabled.
     """
-    base = base_address(context.settings)
+    base = common.base_address(context.settings)
     async with context.transaction() as tx:
         user = await get_user(tx, login)
         try:
@@ -118,7 +109,7 @@ async def enable(context: Context, *, login: _Login) -> None:
     context.print_result(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
 
 
-@command(app, "delete", settings=(*COMMON_SETTINGS, "base_url"))
+@command(app, "delete", settings=(*common.COMMON_SETTINGS, "base_url"))
 async def delete(
     context: Context,
     *,
@@ -127,18 +118,18 @@ async def delete(
 ) -> None:
     """Delete a user's account. This cannot be undone.
 
-    The name, addresses, password, tokens and memberships are deleted. The user's work is kept and attributed to a
+    The name, addresses, password, tokens, and memberships are deleted. The user's work is kept and attributed to a
     former member. The last owner of an organization cannot be deleted, nor can users with projects of their own.
     """
     from workhook.identity.context import Write
     from workhook.work.administration.accounts import remove_user
 
-    every_table()
+    common.every_table()
     async with context.services() as services:
         user = await get_user(services.database, login)
         if not yes:
             confirm_deletion(user.login)
-        base = base_address(context.settings)
+        base = common.base_address(context.settings)
         try:
             await services.database.in_transaction(lambda tx: remove_user(Write(tx, None, base), user.login))
         except actions.LastOwner as error:
@@ -150,7 +141,7 @@ async def delete(
 async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the role.")] = False) -> None:
     """Make a user a server administrator, or revoke that role.
 
-    An administrator adds people and organizations, disables users and deletes accounts, in the web app and through the
+    An administrator adds people and organizations, disables users, and deletes accounts, in the web app and through the
     API. Administrators do not gain access to organizations. The last administrator cannot be removed.
     """
     async with context.transaction() as tx:
@@ -205,7 +196,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
             await mail_links.queue_own_link(
                 tx, services.vault, user.id, kind, link.path, expires_at=link.expires_at, now=now_ms()
             )
-    url = f"{base_address(context.settings)}{link.path}"
+    url = f"{common.base_address(context.settings)}{link.path}"
     expires_at = format_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at, "mailed_to": address}
     sent = f"\nthe server will e-mail it to {address}" if address else ""

@@ -1,8 +1,7 @@
 """Time: integer milliseconds since the epoch (UTC) internally, RFC 3339 externally.
 
-Processes that share a database compare times, such as the end of a lease or the due time of a retry. Because host
-clocks differ, each of these processes follows the database's clock (`follow_clock`), and `now_ms` agrees in all of
-them.
+Processes that share a database compare times, such as the end of a lease. Because host clocks differ, each of them
+follows the database's clock (`follow_clock`), and `now_ms` agrees in all of them.
 """
 
 from __future__ import annotations

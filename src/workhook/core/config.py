@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -41,8 +42,6 @@ def flag_of(name: str) -> str:
 
 
 class SettingsError(Exception):
-    """All problems with the settings, reported together."""
-
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
         self.faults = faults
@@ -133,7 +132,7 @@ def _files_url(value: Any) -> str:
 
 
 def _prefix(value: Any) -> str:
-    """letters, digits and hyphens, such as X-Service"""
+    """letters, digits, and hyphens, such as X-Service"""
     text = _text(value).strip("-")
     if not text or not text.replace("-", "").isalnum() or not text.isascii():
         raise ValueError
@@ -141,7 +140,7 @@ def _prefix(value: Any) -> str:
 
 
 def _token(value: Any) -> str:
-    """16 to 200 letters, digits and symbols without spaces, such as the output of `openssl rand -hex 24`"""
+    """16 to 200 letters, digits, and symbols without spaces, such as the output of `openssl rand -hex 24`"""
     text = _text(value)
     if not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError
@@ -193,19 +192,17 @@ def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secre
     return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, "secret": secret})
 
 
+_secret = partial(_setting, None, secret=True)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a process. The environment is not read again after this object is created."""
 
     data: Path = _setting(Path("data"), _path, "Folder for the database, the files, the key, and the server's address.")
-    database_url: str | None = _setting(
-        None, _database_url, "URL of the database. Default: SQLite in the data folder.", secret=True
-    )
-    database_session_url: str | None = _setting(
-        None,
-        postgresql_url,
-        "Direct URL of PostgreSQL, if database_url points to a pooler in transaction mode.",
-        secret=True,
+    database_url: str | None = _secret(_database_url, "URL of the database. Default: SQLite in the data folder.")
+    database_session_url: str | None = _secret(
+        postgresql_url, "Direct URL of PostgreSQL, if database_url points to a pooler in transaction mode."
     )
     database_connections: int = _setting(
         6,
@@ -231,11 +228,8 @@ class Settings:
     host: str = _setting("127.0.0.1", _text, "Address to listen on.")
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public URL of the server, used in webhook payloads and links.")
-    secret_key: str | None = _setting(
-        None,
-        _secret_key,
-        "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.",
-        secret=True,
+    secret_key: str | None = _secret(
+        _secret_key, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder."
     )
     log_level: str = _setting(
         "info",
@@ -263,7 +257,7 @@ class Settings:
         None, _issuer, "Issuer URL of the OpenID Connect provider for sign-in, exactly as the provider states it."
     )
     oidc_client_id: str | None = _setting(None, _text, "Client ID issued by the provider.")
-    oidc_client_secret: str | None = _setting(None, _text, "Client secret issued by the provider.", secret=True)
+    oidc_client_secret: str | None = _secret(_text, "Client secret issued by the provider.")
     oidc_create_users: bool = _setting(
         False, _truth, "Create an account when a user of the provider signs in for the first time."
     )
@@ -278,9 +272,7 @@ class Settings:
         "Who may invite people outside their organizations by login or e-mail address: nobody, owners of "
         "organizations, or also admins of projects, which includes everyone with a project of their own.",
     )
-    smtp_url: str | None = _setting(
-        None, smtp_url, "Mail server for outgoing e-mail. Default: none; no e-mail is sent.", secret=True
-    )
+    smtp_url: str | None = _secret(smtp_url, "Mail server for outgoing e-mail. Default: none; no e-mail is sent.")
     mail_from: str | None = _setting(None, mail_from, "From address of outgoing e-mail, optionally with a name.")
     api_rate_limit: int = _setting(
         5000, _integer_parser(0, 10**9), "Maximum number of requests per token per hour; 0: no limit."
@@ -290,12 +282,11 @@ class Settings:
                                   "times as many per address. 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
-        False, _truth, "Trust X-Forwarded-Proto, -Host and -For. Enable only behind a proxy that sets them."
+        False, _truth, "Trust X-Forwarded-Proto, -Host, and -For. Enable only behind a proxy that sets them."
     )
-    metrics_token: str | None = _setting(
-        None, _token, "Token required for /metrics. Without it, /metrics only answers requests from this machine.",
-        secret=True,
-    )  # fmt: skip
+    metrics_token: str | None = _secret(
+        _token, "Token required for /metrics. Without it, /metrics only answers requests from this machine."
+    )
     header_prefix: str = _setting("X-Service", _prefix, "Prefix of delivery header names.")
     hooks_per_event: int = _setting(
         20,
@@ -331,10 +322,10 @@ class Settings:
     worker_listen: str | None = _setting(
         None,
         _address,
-        "Address where `workhook worker` serves /healthz, /readyz and /metrics. Default: none. Port 0 picks a "
+        "Address where `workhook worker` serves /healthz, /readyz, and /metrics. Default: none. Port 0 picks a "
         "free one.",
     )
-    delivery_proxy: str | None = _setting(None, _text, "HTTP proxy for deliveries.", secret=True)
+    delivery_proxy: str | None = _secret(_text, "HTTP proxy for deliveries.")
 
     @property
     def migration_url(self) -> str | None:
@@ -358,6 +349,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     data = Path(flags.get("data") or environ.get("WORKHOOK_DATA") or Settings.data)
     for source in (_from_file(data / "workhook.toml", faults), _from_environment(environ, known, faults)):
         raw_values.update(source)
+    if flags.get("database_url") is not None:  # the session URL of the variables or the file leads to their database
+        raw_values.pop("database_session_url", None)
     raw_values.update({name: (flag_of(name), value) for name, value in flags.items() if value is not None})
     values: dict[str, Any] = {}
     for name, (source_name, raw) in raw_values.items():

@@ -7,7 +7,7 @@ returns as it is. Pages look up its translation by its ID (`web.frame.refusals`)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -171,7 +171,6 @@ class NotFound(Problem):
 
 
 def require_found(found: T | None) -> T:
-    """Return `found`. Raises `NotFound` if it is None."""
     if found is None:
         raise NotFound()
     return found
@@ -182,8 +181,6 @@ class MethodNotAllowed(Problem):
 
 
 class Conflict(Problem):
-    """The current state of the resource does not allow the action."""
-
     status, code = 409, "conflict"
 
 
@@ -196,8 +193,6 @@ class TooLarge(Problem):
 
 
 class TargetTooLong(Problem):
-    """The request's path and query are too long together."""
-
     status, code = 414, "target_too_long"
 
 
@@ -212,6 +207,10 @@ class Invalid(Problem):
 
     def __init__(self, message: str = "Validation Failed", **more: Any) -> None:
         super().__init__(message, **more)
+
+    @classmethod
+    def at(cls, field: str, message: str, *, code: str = "invalid") -> Self:
+        return cls(faults=[Fault(field=field, code=code, message=message)])
 
 
 class TooManyRequests(Problem):
@@ -235,8 +234,6 @@ class Unavailable(Problem):
 
 
 class OperatorError(Exception):
-    """An error for the operator, with its remedy."""
-
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.message, self.remedy = message, remedy

@@ -1,10 +1,8 @@
 """Run one function of a script with limits on CPU time and memory. Runs as a script and imports nothing of Workhook.
 
 `python -I limited_main.py SCRIPT` reads a job (JSON) from standard input, calls `answer(job, folder)` of the script and
-writes the returned bytes to standard output. Anything that libraries print is redirected to standard error, which is
-never parsed.
-
-Besides the script's own keys, the job has `path` (the server's library path), `cpu_s` and `memory_bytes`.
+writes the returned bytes to standard output. Libraries print to standard error, which is never parsed. Besides the
+script's own keys, the job has `path` (the server's library path), `cpu_s` and `memory_bytes`.
 """
 
 from __future__ import annotations

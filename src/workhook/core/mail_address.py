@@ -1,8 +1,7 @@
 """E-mail addresses, and the settings for sending mail: the server and the sender.
 
 An address is `name@host`, without quotes or comments. The rule is deliberately narrower than RFC 5322: libraries and
-mail servers interpret addresses such as `a:b@host`, `"a@b"@host` or `=?utf-8?q?a?=@host` differently, and a message
-could reach a mailbox other than the one that was confirmed or counted.
+mail servers interpret addresses such as `a:b@host` or `"a@b"@host` differently, and could reach another mailbox.
 """
 
 from __future__ import annotations

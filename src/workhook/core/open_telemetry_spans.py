@@ -43,8 +43,7 @@ def start(role: str) -> Callable[[], None]:
 
     def end() -> None:
         tracing.turn_on(None)
-        # The thread sends the remaining spans, with the exporter's own retries. A missing collector causes only a short
-        # delay.
+        # The thread sends the remaining spans, with the exporter's own retries, but only for a moment.
         last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
         last.start()
         last.join(LAST_S)

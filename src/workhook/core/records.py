@@ -163,20 +163,13 @@ def wire_of(record: type[Record]) -> type[msgspec.Struct]:
     return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
 
 
-class _Beside(msgspec.Struct, frozen=True):
-    """A conversion to JSON that also needs another field of the record."""
-
-    convert: Callable[[Any, Any], object]
-    field: str
-
-
-def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
+def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | JsonForm | None]:
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
             if isinstance(each, JsonForm):
                 kind = each.kind
-                convert = each.convert if each.beside is None else _Beside(each.convert, each.beside)
+                convert = each.convert if each.beside is None else each
         rest = tuple(
             each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, FieldMark)
         )
@@ -187,7 +180,7 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
         return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # built at run time
     if get_origin(hint) is tuple:
         kind, each_one = _json_type(get_args(hint)[0])
-        assert not isinstance(each_one, _Beside), "what is in a tuple has no field beside it"
+        assert not isinstance(each_one, JsonForm), "what is in a tuple has no field beside it"
         if each_one is not None:
             made_list = list[kind]  # type: ignore[valid-type]  # a type built at run time
             return made_list, lambda values: [each_one(each) for each in values]
@@ -202,21 +195,16 @@ def to_response(record: R) -> Wire[R]:
 
 @cache
 def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
-    values = converted(record, {each.name: f"record.{each.name}" for each in fields_of(record)})
-    names = {"make": wire_of(record), **values.names}
-    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({values.text})", names)
+    text, names = converted(record, {each.name: f"record.{each.name}" for each in fields_of(record)})
+    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({text})", {"make": wire_of(record), **names})
     return respond
 
 
-class Expression(msgspec.Struct, frozen=True):
-    """Source text of arguments, and the values of the names in it."""
+def converted(record: type[Record], sources: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return the source text of the arguments that create a JSON form, and the values of the names in it.
 
-    text: str
-    names: Mapping[str, object]
-
-
-def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
-    """Return the arguments that create a JSON form. `sources` has the source text of each field's value."""
+    `sources` has the source text of each field's value.
+    """
     arguments, names = [], dict[str, object]()
     for field in shown_fields(record):
         name, source = field.name, sources[field.name]
@@ -224,13 +212,13 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
         if convert is None:
             arguments.append(source)
             continue
-        if isinstance(convert, _Beside):
-            names[f"convert_{name}"], given = convert.convert, f"{source}, {sources[convert.field]}"
+        if isinstance(convert, JsonForm) and convert.beside is not None:
+            names[f"convert_{name}"], given = convert.convert, f"{source}, {sources[convert.beside]}"
         else:
             names[f"convert_{name}"], given = convert, source
         call = f"convert_{name}({given})"
         arguments.append(f"None if {source} is None else {call}" if field.nullable else call)
-    return Expression(", ".join(arguments), names)
+    return ", ".join(arguments), names
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:

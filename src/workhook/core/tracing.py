@@ -76,7 +76,6 @@ def read(header: str | None) -> Trace | None:
 
 
 def current() -> str | None:
-    """Return the `traceparent` of the current request, for its events."""
     return _current.get()
 
 

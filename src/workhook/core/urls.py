@@ -1,10 +1,7 @@
 """URLs as strings, and the URLs of receivers on this server.
 
-Configured URLs are sent exactly as written, not as a library would normalize them.
-
-By default, deliveries cannot reach private networks, and a newly started server is in one. The one exception is
-`{base}/receive/{key}` with the server's own base and a well-formed key: no other path or port on that host, and no
-query. See decision 10.
+Configured URLs are sent exactly as written, not as a library would normalize them. By default, deliveries cannot reach
+private networks, except `{base}/receive/{key}` with the server's own base and a well-formed key. See decision 10.
 """
 
 from __future__ import annotations

@@ -14,13 +14,16 @@ import ipaddress
 import re
 import socket
 from collections.abc import Sequence
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from workhook.core.errors import compose
+
+if TYPE_CHECKING:
+    from aiohttp.abc import ResolveResult
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -127,23 +130,12 @@ class AddressPolicy:
         return _is_public(parsed) or any(parsed in network for network in self._allow)
 
 
-class Resolved(TypedDict):
-    """An address of a name, in the shape that aiohttp expects."""
-
-    hostname: str
-    host: str
-    port: int
-    family: int
-    proto: int
-    flags: int
-
-
 class Resolver(Protocol):
     """Resolves host names. Raises `OSError` for an unknown host."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> Sequence[Resolved]: ...
+    ) -> Sequence[ResolveResult]: ...
 
 
 class GuardedResolver:
@@ -155,7 +147,7 @@ class GuardedResolver:
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> Sequence[Resolved]:
+    ) -> Sequence[ResolveResult]:
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")

@@ -52,24 +52,17 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_attempt_at(
-    *,
-    attempt: int,
-    finished_at_ms: int,
-    ok: bool,
-    status_code: int,
-    retry_after: str | None,
-    policy: RetryPolicy,
-    random: float,
+    outcome: Outcome, *, attempt: int, finished_at_ms: int, policy: RetryPolicy, random: float
 ) -> int | None:
     """Return the time of the next attempt in milliseconds since the epoch, or None to stop.
 
     `attempt` counts from 1; `random` is in [0, 1). `Retry-After` extends an interval to at most twice its length and
     never shortens it. Jitter keeps deliveries that failed together from being retried together.
     """
-    if ok or status_code == GONE or attempt > policy.retries:
+    if outcome.ok or outcome.status_code == GONE or attempt > policy.retries:
         return None
     step_ms = round(policy.step_s(attempt) * 1000)
-    asked_ms = None if retry_after is None else retry_after_ms(retry_after, finished_at_ms)
+    asked_ms = None if outcome.retry_after is None else retry_after_ms(outcome.retry_after, finished_at_ms)
     wait_ms = step_ms if asked_ms is None else max(step_ms, asked_ms)
     return finished_at_ms + min(round(wait_ms * (1 + policy.jitter * random)), 2 * step_ms)
 
@@ -142,11 +135,9 @@ async def attempt(
     finished_at = now_ms()
     allowed = lane.hook.retries_allowed
     next_at = next_attempt_at(
+        outcome,
         attempt=work.retries + 1,
         finished_at_ms=finished_at,
-        ok=outcome.ok,
-        status_code=outcome.status_code,
-        retry_after=outcome.retry_after,
         policy=policy if allowed is None else RetryPolicy(retries=allowed, first_s=policy.first_s),
         random=random.random(),  # noqa: S311  # jitter, not a secret
     )

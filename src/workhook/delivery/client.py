@@ -21,19 +21,12 @@ from yarl import URL
 
 from workhook.core.disclosure import HiddenRepr
 from workhook.core.urls import request_target
-from workhook.delivery.address_policy import (
-    AddressPolicy,
-    GuardedResolver,
-    Resolver,
-    guarded_socket,
-    open_socket,
-    parse_ip,
-)
+from workhook.delivery import address_policy
+from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, Resolver
 
 MAX_HEAD_BYTES = 64 * 1024  # of a response, including preceding interim responses
 MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
-# Includes chunked framing, because a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches
-# this limit.
+# Includes framing: a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches this limit.
 MAX_RECEIVED_BYTES = 1536 * 1024
 KEEP_ALIVE_S = 15.0
 _ONE_WRITE_BYTES = 64 * 1024  # larger bodies are written in pieces, as fast as the transport sends them
@@ -57,8 +50,7 @@ def _context(*, verify: bool) -> ssl.SSLContext:
     return context
 
 
-# Created at import, when the CA files can surely be opened. A process that is out of descriptors would silently trust
-# no certificate.
+# Created at import: a process that is out of descriptors would silently trust no certificate.
 CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
 
@@ -92,7 +84,7 @@ class Target:
         self.tls = parsed.scheme == "https"
         self.host = parsed.raw_host or ""
         self.port = parsed.port or 0
-        self.is_literal = parse_ip(self.host) is not None
+        self.is_literal = address_policy.parse_ip(self.host) is not None
         self.request_head = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
 
 
@@ -197,7 +189,7 @@ class _Connection(asyncio.Protocol):
         self._requests += 1
         self._await_head()
         if not self.is_open:  # closed right after it was opened: nothing was sent
-            self._fail(SendError(CLOSED))
+            self.fail(SendError(CLOSED))
             return answer
         if len(body) <= _ONE_WRITE_BYTES:
             self._transport.write(head + body)
@@ -210,11 +202,8 @@ class _Connection(asyncio.Protocol):
             self.data_received(early)
         return answer
 
-    def expire(self) -> None:
-        self._fail(TimeoutError())
-
     def end(self) -> None:
-        self._fail(SendError(CLOSED))
+        self.fail(SendError(CLOSED))
 
     def cancel(self, answer: asyncio.Future[Response]) -> None:
         """Close the connection if it still waits for this response; it may already serve the next request."""
@@ -260,7 +249,7 @@ class _Connection(asyncio.Protocol):
                 self._end(SendError(MALFORMED))
             return
         if self._is_waiting and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
-            self._fail(SendError(MALFORMED))
+            self.fail(SendError(MALFORMED))
 
     def eof_received(self) -> None:
         self._end_of_connection(None)
@@ -294,7 +283,7 @@ class _Connection(asyncio.Protocol):
             return
         self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > MAX_HEAD_BYTES or b"\0" in value:
-            self._fail(SendError(MALFORMED))
+            self.fail(SendError(MALFORMED))
             return
         value = value.rstrip(b" \t")
         self._fields.append((name, value))
@@ -341,9 +330,9 @@ class _Connection(asyncio.Protocol):
     def _end(self, error: Exception) -> None:
         """Fail the request. It may be retried if the receiver had not begun to respond."""
         is_stale = self._in_head and self._requests > 1 and not self._answer_begun
-        self._fail(_StaleConnection() if is_stale else error)
+        self.fail(_StaleConnection() if is_stale else error)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         answer, self._answer = self._answer, None
         self._leave(is_reusable=False)
         if answer is not None and not answer.done():
@@ -395,8 +384,8 @@ class Client:
     def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
         self.loop = asyncio.get_running_loop()
         self._pool = pool
-        self._judged = GuardedResolver(policy, resolver), functools.partial(guarded_socket, policy)
-        self._unjudged = resolver, open_socket
+        self._judged = GuardedResolver(policy, resolver), functools.partial(address_policy.guarded_socket, policy)
+        self._unjudged = resolver, address_policy.open_socket
         self._idle: dict[object, list[_Connection]] = {}  # most recently used last
         self._deadlines: dict[_Connection, float] = {}
         self._timer: asyncio.Handle | None = None  # uvloop's handle has no `when` if it is due immediately
@@ -500,7 +489,7 @@ class Client:
     def _expire(self) -> None:
         now, self._timer = self.loop.time(), None
         for each in [each for each, deadline in self._deadlines.items() if deadline <= now]:
-            each.expire()
+            each.fail(TimeoutError())
         if self._deadlines:
             self._set_timer(min(self._deadlines.values()))
 

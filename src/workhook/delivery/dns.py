@@ -12,10 +12,14 @@ import socket
 import threading
 import time
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from workhook.core.caching import put_bounded
-from workhook.delivery.address_policy import Resolved, ResourceExhausted, as_resource_exhausted
+from workhook.delivery.address_policy import ResourceExhausted, as_resource_exhausted
+
+if TYPE_CHECKING:
+    from aiohttp.abc import ResolveResult
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
@@ -52,7 +56,7 @@ class SystemResolver:
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[Resolved]:
+    ) -> list[ResolveResult]:
         """Resolve `host`. Raises `OSError` for an unknown host, and `ResourceExhausted`."""
         try:
             # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
@@ -64,7 +68,14 @@ class SystemResolver:
             raise type(found)(*found.args)  # a copy, because all its callers would extend its traceback
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
-            Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
+            {
+                "hostname": host,
+                "host": _address_of(where),
+                "port": port,
+                "family": family,
+                "proto": protocol,
+                "flags": flags,
+            }
             for family, _, protocol, _, where in found
         ]
 

@@ -153,7 +153,6 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
-        """Whether every slot is taken, or too many attempts are not recorded yet."""
         return self.sending >= self.slots or self.lacks_records
 
     @property

@@ -1,7 +1,6 @@
 """The lanes of this process: which have work, and which are loaded.
 
-The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
-lane that is waiting to be loaded uses only that of its hook's ID.
+`membership` assigns lanes to processes. Lanes without work use no memory, and waiting ones that of the hook's ID.
 """
 
 from __future__ import annotations
@@ -104,7 +103,6 @@ class LeasedLanes:
         return not now < self._poll_at <= now + POLL_MS
 
     def poll_now(self) -> None:
-        """Search for work without waiting for a signal."""
         self._poll_at = self._search_at = 0
 
     @property
@@ -337,15 +335,11 @@ class LeasedLanes:
                 self._forget(lane)
                 continue
             if hook.version != lane.hook.version or lane.needs_signer(now):
-                self._replace(lane, hook, failing.get(hook.id))
+                if (signer := self._signer(hook)) is None:
+                    lane.close()
+                else:
+                    lane.replace_hook(hook, signer, failing.get(hook.id))
             lane.needs_reload = hook.id in self._changed
-
-    def _replace(self, lane: Lane, hook: Hook, failing_since: int | None) -> None:
-        signer = self._signer(hook)
-        if signer is None:
-            lane.close()
-        else:
-            lane.replace_hook(hook, signer, failing_since)
 
     # --- unloading ---------------------------------------------------------------------------------------------------
 
@@ -358,7 +352,6 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def _make_room(self) -> None:
-        """Unload some lanes without attempts in flight to make room for waiting ones."""
         now = now_ms()
         for lane in list(islice((each for each in self.lanes.values() if each.is_idle(now)), self._places // 4)):
             del self.lanes[lane.hook.id]

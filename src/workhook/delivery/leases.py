@@ -131,8 +131,7 @@ class Leases:
             seen = await self._beat(in_flight)
         if seen is not None:
             if missed or _clock_ms() >= good_until:
-                # This process has just joined, lost the database, or was suspended, so the other processes may still be
-                # alive.
+                # It has just joined, lost the database, or was suspended: the others may be alive.
                 self._patient_until = _clock_ms() + self._lease_ms
                 self._patient_with = frozenset(each.epoch for each in seen.members)
             await self._take_in(seen)

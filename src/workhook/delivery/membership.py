@@ -90,7 +90,6 @@ class LaneAssignment:
         return self._settled and not self._foreign
 
     def clear(self) -> None:
-        """Forget all views, because this process is no longer a member."""
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def apply(self, snapshot: Snapshot) -> None:

@@ -36,8 +36,7 @@ TURNED_OFF = Counter(
 TROUBLE = Counter("workhook_worker_trouble_total", "Failed steps of the worker, which are retried.", ["step"])
 PRUNED = Counter("workhook_pruned_rows_total", "Rows removed because of their age.", ["table"])
 
-# A counter that first appears with its first event hides that event from `increase()`, so counters used by alerts start
-# at 0.
+# A counter that first appears with its first event hides that event from `increase()`, which alerts use.
 for _step in ("attempt", "deactivate", "hung", "lease", "own", "record", "recorded", "secret", "send", "turn"):
     TROUBLE.labels(_step)
 for _reason in ("failing", "gone"):

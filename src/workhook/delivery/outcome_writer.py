@@ -1,7 +1,6 @@
 """Writes outcomes in batches, many in one short transaction.
 
-A failure keeps its slot until the commit. A success has already freed its slot, so the number of waiting outcomes is
-limited separately.
+A failure keeps its slot until the commit. Successes have freed theirs, so the waiting outcomes are limited separately.
 """
 
 from __future__ import annotations

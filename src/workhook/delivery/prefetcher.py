@@ -191,8 +191,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     ready = sum(len(lane.ready) for lane in brisk)
     room = READY_MAX - ready - slow_ready
     low = [lane for lane in slow if lane.needs_more and not lane.ready]
-    # One each, because a hung receiver has one attempt at a time, and larger pages would leave most such lanes with
-    # none.
+    # One each: a hung receiver has one attempt at a time, and larger pages would leave most lanes with none.
     pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
     low = [lane for lane in brisk if lane.needs_more and len(lane.ready) < LANE_LOW]
@@ -224,7 +223,6 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 
 
 def _is_for(row: Row, lane: Lane) -> bool:
-    """Return whether the row can be sent to the loaded version of the hook."""
     if row["version"] != lane.hook.version:
         lane.needs_reload = lane.may_have_more = True
         return False

@@ -26,26 +26,11 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from workhook.core.urls import request_target
-from workhook.delivery import address_policy
-from workhook.delivery.client import (
-    CLOSED,
-    CONTEXTS,
-    KEEP_ALIVE_S,
-    MALFORMED,
-    MAX_BODY_BYTES,
-    MAX_HEAD_BYTES,
-    MAX_RECEIVED_BYTES,
-    NO_HOST,
-    NO_NETWORK,
-    ConnectionPool,
-    Response,
-    SendError,
-    Target,
-)
+from workhook.delivery import address_policy, client
+from workhook.delivery.client import ConnectionPool, Response, SendError, Target
 
-# aiohttp limits the number of fields besides bytes. A field takes at least 4 bytes ("a:" and the line break), so the
-# limit on bytes is always reached first.
-_MAX_FIELDS = MAX_HEAD_BYTES // 4
+# aiohttp also limits the number of fields. One takes at least 4 bytes, so the limit on bytes is reached first.
+_MAX_FIELDS = client.MAX_HEAD_BYTES // 4
 _ONE_WRITE_BYTES = 1024 * 1024
 
 
@@ -62,7 +47,6 @@ class _Written:
         self._absolute = f"{url.scheme}://{url.host_port_subcomponent}{target}"
 
     def __str__(self) -> str:
-        """Return the absolute form, which a proxy needs."""
         return self._absolute
 
 
@@ -149,7 +133,7 @@ class ProxyClient:
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
         """Return the session for hooks with this TLS setting. A `fresh` session never reuses connections."""
         if self._is_closed:
-            raise SendError(CLOSED)
+            raise SendError(client.CLOSED)
         if (insecure, fresh) not in self._sessions:
             self._sessions[insecure, fresh] = self._open_session(insecure, fresh)
         return self._sessions[insecure, fresh]
@@ -157,12 +141,12 @@ class ProxyClient:
     def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
         connector = _Connector(
             self._pool,
-            ssl=CONTEXTS[not insecure],
+            ssl=client.CONTEXTS[not insecure],
             resolver=self._resolver,
             socket_factory=address_policy.open_socket,
             limit=0,  # lanes limit the number of requests in flight
             force_close=fresh,
-            **({} if fresh else {"keepalive_timeout": KEEP_ALIVE_S}),
+            **({} if fresh else {"keepalive_timeout": client.KEEP_ALIVE_S}),
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -170,9 +154,9 @@ class ProxyClient:
             timeout=aiohttp.ClientTimeout(total=None),  # the deadline covers everything
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            read_bufsize=MAX_BODY_BYTES,
-            max_line_size=MAX_HEAD_BYTES,
-            max_field_size=MAX_HEAD_BYTES,
+            read_bufsize=client.MAX_BODY_BYTES,
+            max_line_size=client.MAX_HEAD_BYTES,
+            max_field_size=client.MAX_HEAD_BYTES,
             max_headers=_MAX_FIELDS,
             proxy=self._proxy,
             trust_env=False,
@@ -182,14 +166,14 @@ class ProxyClient:
 async def _read_body(content: StreamReader) -> bytes:
     """Read at most `MAX_BODY_BYTES`; the stream is not at its end if there is more. Propagates aiohttp's exceptions."""
     if content.is_eof():
-        return b"" if content.at_eof() else content.read_nowait(MAX_BODY_BYTES)
+        return b"" if content.at_eof() else content.read_nowait(client.MAX_BODY_BYTES)
     body = bytearray()
-    while len(body) < MAX_BODY_BYTES:
+    while len(body) < client.MAX_BODY_BYTES:
         piece = await content.readany()
         if not piece:
             break
         body += piece
-    return bytes(body[:MAX_BODY_BYTES])
+    return bytes(body[: client.MAX_BODY_BYTES])
 
 
 def _without_aiohttp(error: Exception) -> Exception:
@@ -198,16 +182,16 @@ def _without_aiohttp(error: Exception) -> Exception:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
         case aiohttp.ClientProxyConnectionError():
-            return address_policy.as_resource_exhausted(error.os_error) or SendError(NO_NETWORK)
+            return address_policy.as_resource_exhausted(error.os_error) or SendError(client.NO_NETWORK)
         case aiohttp.ClientConnectorError():  # includes TLS errors
             return error.os_error
         case aiohttp.ClientHttpProxyError() | aiohttp.InvalidURL():
-            return SendError(NO_HOST)
+            return SendError(client.NO_HOST)
         case aiohttp.ClientResponseError() | HttpProcessingError():
-            return SendError(MALFORMED)
+            return SendError(client.MALFORMED)
         case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | _StaleConnection():
             cause = error.__cause__
-            return cause if isinstance(cause, ssl.SSLError) else SendError(CLOSED)
+            return cause if isinstance(cause, ssl.SSLError) else SendError(client.CLOSED)
     return error
 
 
@@ -217,13 +201,11 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, pool: ConnectionPool, **options: Any) -> None:
         super().__init__(**options)
         self._pooled = pool
-        # aiohttp has no public way to choose the protocol. If this attribute disappears, the tests of heads and stray
-        # bytes fail.
+        # aiohttp has no public way to choose the protocol. Without this, tests of heads and stray bytes fail.
         protocol: Callable[..., ResponseHandler] = _Protocol
         self._factory = functools.partial(protocol, pool, loop=self._loop)
 
-    # Nor is there a public way to see which connections are idle; `test_send.py` fails if one of these methods
-    # disappears.
+    # Nor is there a public way to see which connections are idle; `test_send.py` notices if these are gone.
 
     async def _create_connection(
         self,
@@ -288,7 +270,7 @@ class _Protocol(ResponseHandler):
             self._drop()
         else:
             self._body_bytes += len(data)
-            if self._body_bytes > MAX_RECEIVED_BYTES:
+            if self._body_bytes > client.MAX_RECEIVED_BYTES:
                 self.set_exception(HttpProcessingError(message="the framing of the body is too large"))
                 self._drop()
                 return
@@ -328,7 +310,7 @@ class _Protocol(ResponseHandler):
             if self._exception is not None:
                 return
             self._head_bytes += end - start
-            if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+            if self._in_head and self._head_bytes > client.MAX_HEAD_BYTES:
                 self.set_exception(HttpProcessingError(message="the head is too large"))
                 self._drop()
                 return

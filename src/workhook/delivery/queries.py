@@ -45,30 +45,25 @@ _WORK = ("id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "
 _OF_EVENT = ("action", "repository_id", "installation_id", "size", "traceparent")
 
 
-def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
-    if dialect == "postgresql":
-        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer)))
-        each = ids.table_valued("hook_id", name="lane").render_derived()
-        return each, each.c.hook_id
-    each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
-    return each, each.c.value
-
-
-def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """Return the lanes with their start times.
+def _each_lane(dialect: str, *, since: bool = False) -> tuple[Any, ...]:
+    """Return the lanes, their IDs and, on PostgreSQL with `since`, their start times.
 
     Without these, PostgreSQL would scan completed dispatches, whose index entries it keeps during a long read.
     """
-    ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
-    times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
-    each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
-    return each, each.c.hook_id, each.c.since
+    if dialect == "sqlite":
+        each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
+        return each, each.c.value
+    columns = {"hook_id": sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))}
+    if since:
+        columns["since"] = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
+    each = sa.func.unnest(*columns.values()).table_valued(*columns, name="lane").render_derived()
+    return each, *each.c
 
 
 def _due(dialect: str) -> sa.Select[Any]:
     """Select the next dispatches of each of the given hooks, earliest due first, except those already in memory."""
     inner = dispatches.alias("inner_dispatches")
-    each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
+    each, hook_id, *since = _each_lane(dialect, since=True)
     top = (
         sa.select(*(inner.c[name] for name in _WORK))
         .where(

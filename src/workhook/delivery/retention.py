@@ -1,8 +1,7 @@
 """Purges rows older than the retention period in small batches, so nothing waits for it.
 
-Each run passes over the old rows once in key order, up to the ID of the newest old row, which it reads first. A batch
-is a number of rows read, whether they are kept or removed, and the next batch starts after it. The work therefore grows
-linearly with the number of rows.
+Each run passes over the old rows once in key order, up to the ID of the newest old row, which it reads first. The work
+grows linearly with the number of rows, because a batch counts rows read, whether they are kept or removed.
 """
 
 from __future__ import annotations

@@ -17,21 +17,8 @@ import structlog
 
 from workhook.core.disclosure import HiddenRepr
 from workhook.core.urls import OwnAddress
-from workhook.delivery import address_policy, metrics
-from workhook.delivery.client import (
-    CLOSED,
-    CONNECTIONS_MAX,
-    MALFORMED,
-    MAX_BODY_BYTES,
-    MAX_HEAD_BYTES,
-    NO_HOST,
-    NO_NETWORK,
-    Client,
-    ConnectionPool,
-    Response,
-    SendError,
-    Target,
-)
+from workhook.delivery import address_policy, client, metrics
+from workhook.delivery.client import Client, ConnectionPool, Response, SendError, Target
 from workhook.delivery.dns import LOOKUPS_AT_ONCE, SystemResolver
 from workhook.delivery.sign import SignedRequest
 
@@ -57,7 +44,7 @@ class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     proxy: str | None = None
-    connections_max: int = CONNECTIONS_MAX
+    connections_max: int = client.CONNECTIONS_MAX
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -115,13 +102,11 @@ class Sender:
             return _failed(TOO_LARGE, 413, started)
         target = self._target(url, self._own.is_receiver(url))
         if isinstance(target, address_policy.UrlError):
-            return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
+            return _failed(*((REFUSED, 403) if target.code == "unreachable" else (client.NO_HOST, 502)), started)
         deadline = self._loop.time() + self._settings.timeout_s
         try:
-            client = self._client if self._proxied is None or target.own else self._proxied
-            answer = await client.post(
-                target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline
-            )
+            way = self._client if self._proxied is None or target.own else self._proxied
+            answer = await way.post(target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             trouble = address_policy.as_resource_exhausted(error) if isinstance(error, OSError) else None
             explained = _explain(error)
@@ -129,8 +114,7 @@ class Sender:
                 self.unexpected_failures += 1
                 metrics.TROUBLE.labels("send").inc()
                 _log.error("delivery_failed_unexpectedly", host=target.host, exc_info=error)
-            # Its frames, and those of the errors it lists, reference the body, which only the garbage collector would
-            # free.
+            # Its frames, and those of errors in it, reference the body until the next garbage collection.
             error.__traceback__ = None
             if trouble is not None:
                 self._connections.shrink()
@@ -152,7 +136,7 @@ def _outcome(answer: Response, started: float) -> Outcome:
     code, body = answer.code, answer.body
     head = _read_head(answer.fields)
     if head is None or not 200 <= code <= 599:
-        return _failed(MALFORMED, 502, started)
+        return _failed(client.MALFORMED, 502, started)
     headers, encoding, retry_after = head
     if encoding is not None and body:
         body = _decode(body, encoding)
@@ -168,7 +152,7 @@ def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], s
     size = 0
     for raw_name, raw_value in fields:
         size += len(raw_name) + len(raw_value) + 4
-        if size > MAX_HEAD_BYTES:  # before repeated fields are joined
+        if size > client.MAX_HEAD_BYTES:  # before repeated fields are joined
             return None
         name, value = _text(raw_name), _text(raw_value)
         first = spelling.setdefault(name.lower(), name)
@@ -191,7 +175,7 @@ def _decode(body: bytes, encoding: str) -> bytes:
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:
             inflater = zlib.decompressobj(window)
-            inflated = inflater.decompress(body, MAX_BODY_BYTES)
+            inflated = inflater.decompress(body, client.MAX_BODY_BYTES)
         except zlib.error:
             continue
         return inflated if inflated or inflater.eof else body
@@ -224,9 +208,9 @@ def _explain(error: Exception) -> tuple[str, int] | None:
 
 def _connect_text(error: OSError) -> str:
     if error.errno in (errno.ENETUNREACH, errno.ENETDOWN):
-        return NO_NETWORK
+        return client.NO_NETWORK
     # A reset while connecting happens after the TCP connection was established, in the TLS handshake.
-    return CLOSED if isinstance(error, ConnectionResetError | ConnectionAbortedError) else NO_HOST
+    return client.CLOSED if isinstance(error, ConnectionResetError | ConnectionAbortedError) else client.NO_HOST
 
 
 def _tls_text(error: BaseException) -> str:

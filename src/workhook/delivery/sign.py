@@ -135,20 +135,18 @@ class Signer:
             headers["X-Hub-Signature-256"] = "sha256=" + sha256.sign(body).hexdigest()
             headers["X-Hub-Signature"] = "sha1=" + sha1.sign(body).hexdigest()
         if self._standard is not None:
-            self._add_standard(headers, body, guid, str(now_ms // 1000))
+            timestamp = str(now_ms // 1000)
+            headers["webhook-id"] = guid
+            headers["webhook-timestamp"] = timestamp
+            signatures = []
+            for key in self._standard:
+                signature = key.sign(f"{guid}.{timestamp}.".encode(), body)
+                signatures.append("v1," + binascii.b2a_base64(signature.digest(), newline=False).decode())
+            if signatures:
+                headers["webhook-signature"] = " ".join(signatures)
         if traceparent is not None:
             headers[tracing.HEADER] = traceparent
         return SignedRequest(headers, body, len(payload))
-
-    def _add_standard(self, headers: dict[str, str], body: bytes, guid: str, timestamp: str) -> None:
-        headers["webhook-id"] = guid
-        headers["webhook-timestamp"] = timestamp
-        signatures = []
-        for key in self._standard or ():
-            signature = key.sign(f"{guid}.{timestamp}.".encode(), body)
-            signatures.append("v1," + binascii.b2a_base64(signature.digest(), newline=False).decode())
-        if signatures:
-            headers["webhook-signature"] = " ".join(signatures)
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:

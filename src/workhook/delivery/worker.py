@@ -36,8 +36,6 @@ log = structlog.get_logger(__name__)
 
 
 class Worker:
-    """Delivers until it is stopped. One per process."""
-
     def __init__(self, services: Services, sender: Sender) -> None:
         settings = services.settings
         self._services = services
@@ -92,7 +90,6 @@ class Worker:
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
     def begin_shutdown(self) -> None:
-        """Start no further attempts; attempts in flight continue."""
         self._stopping.set()
         self._leased.leases.begin_leaving()
         self._wake.set()
@@ -263,8 +260,7 @@ class Worker:
             log.warning("attempt_deferred", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
             self._put_off(lane, work)
         except Exception:
-            # Not the receiver's fault, so nothing is recorded and the dispatch stays due until the next search finds
-            # it. An earlier retry would fail again. The lane continues.
+            # Not the receiver's fault, so nothing is recorded. The dispatch stays due until the next search.
             metrics.TROUBLE.labels("attempt").inc()
             log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id)
             self._finished(lane, work)
@@ -300,7 +296,6 @@ class Worker:
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _put_off(self, lane: Lane, work: PendingAttempt) -> None:
-        """Requeue an attempt that was not sent, through no fault of the receiver."""
         lane.requeue()
         self._finished(lane, work)
         self._wake.set()

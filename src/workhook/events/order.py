@@ -152,6 +152,5 @@ _happened = sa.select(
 
 async def has_events(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
     """Return whether the repository has listed events in (`after`, `upto`]."""
-    row = await reader.fetch_one(_happened, {"repository_id": repository_id, "after": after, "upto": upto})
-    assert row is not None, "it has one row"
-    return bool(row[0])
+    params = {"repository_id": repository_id, "after": after, "upto": upto}
+    return bool((await reader.fetch_row(_happened, params))[0])

@@ -82,21 +82,16 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _insert_on_postgresql() -> sa.Insert:
-    added = arrays("added", {column: events.c[column].type for column in COLUMNS})
-    in_order = sa.select(*(added.c[name] for name in COLUMNS)).order_by(added.c.n).subquery("in_order")
-    return sa.insert(events).from_select(
-        ["id", *COLUMNS], sa.select(order.number_in(in_order.c.repository_id), *in_order.c)
-    )
-
-
+_added = arrays("added", {column: events.c[column].type for column in COLUMNS})
+_in_order = sa.select(*(_added.c[name] for name in COLUMNS)).order_by(_added.c.n).subquery("in_order")
+_numbered = sa.select(order.number_in(_in_order.c.repository_id), *_in_order.c)
 _written = (events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
 WRITTEN = sa.table("written", *(sa.column(each.name, each.type) for each in _written))
 """On PostgreSQL, the events inserted by the same statement. On SQLite the last one's ID is `order.last_given`."""
 _insert = hot(
     PerDialect(
         sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
-        postgresql=_insert_on_postgresql().returning(*_written),
+        postgresql=sa.insert(events).from_select(["id", *COLUMNS], _numbered).returning(*_written),
     )
 )
 fan_outs = Subscribers[FanOut]()
@@ -153,12 +148,8 @@ def insert(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     rows = [{**row, "payload": to_stored(row["name"], row["payload"])} for row in rows]
-    return [insert_params(rows)] if tx.dialect == "postgresql" else rows
-
-
-def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the parameters with which PostgreSQL inserts all rows at once."""
-    return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
+    # PostgreSQL inserts all rows at once.
+    return [{f"added_{name}": [row[name] for row in rows] for name in COLUMNS}] if tx.dialect == "postgresql" else rows
 
 
 def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:

@@ -21,42 +21,125 @@ _FORMATS = {
     "date-time": _MOMENT,
     "date": "2026-11-24",
     "uri": "https://example.com/sample",
-    "email": "ada@example.com",
 }
-_NAMED: Mapping[str, str] = {
+_NAMED: Mapping[str, Any] = {
     "login": "ada",
     "username": "ada",
     "name": "Ada",
+    "email": "ada@users.noreply.example",  # events never contain the addresses of accounts
+    "author.email": "ada@example.com",
+    "committer.email": "ada@example.com",
+    "pusher.email": "ada@example.com",
+    "buyer.email": "billing@client.example",
+    "seller.email": "billing@acme.example",
     "repository.name": "website",
+    "repository.description": "Website",
     "repository.owner.login": "acme",
     "repository.owner.type": "Organization",
     "organization.login": "acme",
+    "organization.description": "Acme Studio",
+    "service.organization": "acme",
     "column.title": "In progress",
+    "column.stage": "in_progress",
     "project.title": "Website",
-    "hook.name": "web",
+    "folder.title": "Drafts",
+    "service.title": "Care plan",
+    "addons_purchased.title": "Extra hours",
     "title": "Homepage draft",
     "full_name": "acme/website",
-    "description": "A sample",
-    "message": "A sample commit",
-    "body": "A sample comment",
-    "ref": "refs/heads/main",
-    "zen": "A sample",
-    "currency": "EUR",
-    "default_branch": "main",
-    "number": "2026-0001",
-    "label": "design",
-    "content_type": "json",
+    "description": "The first draft for the client",
+    "service.description": "Updates and backups, every month",
+    "invoice_item.description": "Design",
+    "recurring_invoice_item.description": "Care plan",
+    "body": "Looks good!",
+    "text": "Looks good!",
+    "notes": "Photos",
+    "sections": {"Launch": {"Domain": "complete", "Certificate": "incomplete"}},
+    "fields": {"Budget": "2000"},
+    "blocked_by": ["tsk_" + "0" * 26],
+    "timesheet_ids": ["tms_" + "0" * 26],
+    "repeat": "FREQ=WEEKLY",
+    "size": 48213,
+    "content_type": "image/png",
+    "duration": 5_400_000,
+    "elapsed_time": 5_400_000,
+    "formatted_duration": "1h 30m",
+    "short_formatted_duration": {"display": "1:30", "decimal": 1.5},
+    "hook.name": "web",
+    "hook.events": ["push"],
+    "config.url": "https://example.com/webhook",
+    "config.content_type": "json",
     "secret": "********",
+    "last_response": {"code": 200, "status": "active", "message": "OK"},
+    "zen": "Small steps leave short logs.",
+    "ref": "refs/heads/main",
+    "default_branch": "main",
+    "commit.id": _SHA,
+    "message": "Fix the contact form",
+    "added": ["form.html"],
+    "modified": ["README.md"],
+    "removed": [],
+    "label": "design",
+    "currency": "EUR",
+    "number": "2026-0001",
+    "invoice_number": "2026-0001",
+    "credit_note_number": "CN-00001",
+    "invoice.name": "Invoice 2026-0001",
+    "invoice.payment.id": "pay_" + "0" * 26,
+    "invoice.credit_note.id": "crn_" + "0" * 26,
+    "buyer.name": "Client AG",
+    "address": "Ring 2\n1010 Wien",
+    "vat_id": "ATU12345678",
+    "country": "AT",
+    "seller.name": "Acme Studio GmbH",
+    "seller.address": "Lindenstr. 1\n10969 Berlin",
+    "seller.vat_id": "DE123456789",
+    "seller.country": "DE",
+    "tax_number": "21/815/08150",
+    "iban": "DE89370400440532013000",
+    "bic": "COBADEFFXXX",
+    "timezone": "Europe/Berlin",
+    "method": "Bank transfer",
+    "payment_method": "Bank transfer",
+    "payment_terms": "Payable within 14 days.",
+    "reference": "2026-0001",
+    "reason": "Hosting began late",
 }
 _PATTERNS = {
-    "{64}": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "{40}": _SHA,
+    "{64}": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     r"\d\d$": "80.00",
     r"\d{2,3})?$": "80.00",
 }
+_GONE = {"code": 410, "status": "failure", "message": "Invalid HTTP Response: 410"}
 _ID = "{26}"  # pattern of the part after an ID's prefix
-_UNSET = frozenset({"completed_at", "deleted_at", "avatar", "base_ref"})  # null in the common case
+_UNSET = frozenset(  # null in the common case
+    {
+        "avatar",
+        "base_ref",
+        "bill_from",
+        "bill_to",
+        "completed_at",
+        "credit_type",
+        "deleted_at",
+        "imported_author",
+        "invoice.address",
+        "payment_customer_id",
+        "payment_subscription_id",
+        "refund_of",
+        "reverses",
+        "unsubscribe_reason",
+        "unsubscribed_feedback",
+    }
+)
 _FLAGS_SET = frozenset({"active", "distinct", "billable"})
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+}
 
 
 def sample(name: str, action: str | None = None, *, around: bool = True) -> dict[str, Any]:
@@ -81,6 +164,8 @@ def _sample(name: str, action: str | None) -> Mapping[str, Any]:
         if key == "action" or (key == "changes" and action != "edited"):
             continue
         payload[key] = _changes(event) if key == "changes" else _value(key, schema)
+    if name == "hook":
+        payload["hook"] |= {"active": False, "last_response": _GONE}
     return payload
 
 
@@ -104,30 +189,29 @@ def _value(path: str, schema: Mapping[str, Any]) -> Any:
         return schema["const"]
     kinds = schema.get("type", "string")
     key = path.rpartition(".")[2]
-    if key in _UNSET and isinstance(kinds, list) and "null" in kinds:
+    names = (path, ".".join(path.split(".")[-2:]), key)
+    if isinstance(kinds, list) and "null" in kinds and not _UNSET.isdisjoint(names):
         return None
+    known = next((_NAMED[each] for each in names if each in _NAMED), None)
     if schema.get("enum"):
-        return schema["enum"][0]
+        return known if known is not None and known in schema["enum"] else schema["enum"][0]
     kind = kinds if isinstance(kinds, str) else next(each for each in kinds if each != "null")
+    if kind == "string":
+        return _text(schema, known)
+    if isinstance(known, _TYPES[kind]):
+        return known
     if kind == "object":
-        return _object(path, schema)
+        if isinstance(free := schema.get("additionalProperties"), Mapping):
+            return {"sample": _value("sample", free)}
+        return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
     if kind == "array":
         return [_value(path.removesuffix("s"), schema.get("items", {}))]
     if kind == "boolean":
         return key in _FLAGS_SET
-    if kind in ("integer", "number"):
-        return max(1, schema.get("minimum", 1))
-    return _text(path, schema)
+    return max(1, schema.get("minimum", 1))
 
 
-def _object(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    free = schema.get("additionalProperties")
-    if isinstance(free, Mapping):
-        return {"sample": _value("sample", free)}
-    return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
-
-
-def _text(path: str, schema: Mapping[str, Any]) -> str:
+def _text(schema: Mapping[str, Any], known: Any) -> str:
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
     pattern = str(schema.get("pattern", ""))
@@ -136,27 +220,24 @@ def _text(path: str, schema: Mapping[str, Any]) -> str:
             return text
     if _ID in pattern:
         return pattern.removeprefix("^").partition("[")[0] + "0" * 26
-    for known in (path, ".".join(path.split(".")[-2:]), path.rpartition(".")[2]):
-        if known in _NAMED:
-            return _NAMED[known]
-    return "sample"
+    return known if isinstance(known, str) else "sample"
 
 
 # --- pings -----------------------------------------------------------------------------------------------------------
 
 PING_QUOTES: tuple[str, ...] = (
     "Say it once, and say it signed.",
-    "What was written down can be told again.",
-    "A slow reader holds up only its own post.",
+    "What is written down can be replayed.",
+    "A slow receiver delays only its own deliveries.",
     "Promise little, deliver at least once.",
-    "Name things as those who use them do.",
-    "An error that speaks is half mended.",
-    "First make it durable, then make it known.",
+    "Name things the way their users do.",
+    "An error that explains itself is half fixed.",
+    "Make it durable first, then make it known.",
     "The best retry is the one nobody notices.",
-    "Every door has two sides: check both.",
+    "Every door has two sides. Check both.",
     "Small steps leave short logs.",
-    "Silence from a receiver is an answer too.",
-    "Leave the desk as you would like to find it.",
+    "Silence from a receiver is an answer, too.",
+    "Leave the desk the way you would like to find it.",
 )
 
 

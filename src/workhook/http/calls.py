@@ -60,10 +60,6 @@ async def _unlimited(caller: str) -> None:
     return None
 
 
-async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> RemainingRights:
-    return "gone"
-
-
 @dataclass(frozen=True)
 class Services:
     """The services of the process, created once by `bootstrap`."""
@@ -75,7 +71,7 @@ class Services:
     check_url: Callable[[str], str | None]  # why deliveries can never reach this URL, or None
     # Returns how many of the rights required by an earlier request (`RequestRecord.require_right`) the caller still
     # has.
-    remaining_rights: Callable[[Call, Mapping[Place, int]], Awaitable[RemainingRights]] = _nothing_is_left
+    remaining_rights: Callable[[Call, Mapping[Place, int]], Awaitable[RemainingRights]]
     # Counts a submitted form of a signed-in user. Raises `TooManyRequests` beyond the hourly limit.
     count_form: Callable[[str], Awaitable[None]] = _unlimited
     # Likewise for a requested page.
@@ -241,16 +237,14 @@ class Call(HiddenRepr):
         # A number with this many digits always exceeds `high`, and Python refuses to parse several thousand of them.
         number = int(text[:1000]) if text.isascii() and text.isdigit() else low - 1
         if number < low:
-            raise Invalid(
-                faults=[Fault(field=name, message=say("{} must be a whole number of at least {}", name, low))]
-            )
+            raise Invalid.at(name, say("{} must be a whole number of at least {}", name, low))
         return min(number, high)
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
         """Return one of the `known` values; the first is the default. Raises `Invalid`."""
         value = self.query_text(name) or known[0]
         if value not in known:
-            raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
+            raise Invalid.at(name, say("{} must be one of {}", name, ", ".join(known)))
         return value
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
@@ -358,14 +352,10 @@ def names_tag(condition: str | None, tag: str) -> bool:
 _current: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
-def current() -> Call | None:
-    """Return the current call, or None in background jobs and commands."""
-    return _current.get()
-
-
-def begin(call: Call) -> None:
-    """Make `call` the current one. Each request is a task with its own context."""
-    _current.set(call)
+current = _current.get
+"""Returns the current call, or None in background jobs and commands."""
+begin = _current.set
+"""Makes a call the current one. Each request is a task with its own context."""
 
 
 def is_host(text: str) -> bool:

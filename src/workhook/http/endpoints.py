@@ -211,8 +211,8 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
     summary, _, description = (inspect.getdoc(function) or "").partition("\n\n")
     facts: dict[str, Any] = {
         "name": getattr(function, "__name__", ""),
-        "summary": _one_line(summary).removesuffix("."),
-        "description": "\n\n".join(map(_one_line, description.split("\n\n"))),
+        "summary": " ".join(summary.split()).removesuffix("."),
+        "description": "\n\n".join(" ".join(each.split()) for each in description.split("\n\n")),
         "path_types": {part: "integer" for _, part, kind in signature.parts if kind is int},
     }
     for name, kind in signature.structs:
@@ -234,10 +234,6 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
     return facts
 
 
-def _one_line(paragraph: str) -> str:
-    return " ".join(paragraph.split())
-
-
 def _handler_of(
     function: Callable[..., Any],
     signature: _Signature,
@@ -257,10 +253,10 @@ def _handler_of(
                 found[name] = page_of(call)
             elif name == "query":
                 found[name] = parameters.gather(kind, call.query, {})
-            elif area.undeclared == "refused":
-                found[name] = await parameters.read(call, kind)
             else:
-                found[name] = parameters.gather(kind, {}, await call.json_object(), resource=resource)
+                in_query = area.undeclared == "refused"  # the query string may contain the fields of the body
+                body = await call.json_object(strict_type=in_query)
+                found[name] = parameters.gather(kind, call.query if in_query else {}, body, resource=resource)
         for name in prepared:
             await found[name].prepare()
         for name, part, kind in parts:

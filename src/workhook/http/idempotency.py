@@ -13,12 +13,13 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Call, Place, Response
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
@@ -66,9 +67,9 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
     """
     key = call.header(HEADER) if call.operation.method == "POST" else None
     if key is None:
-        return await call.database.in_transaction(lambda tx: _changed(call, change, tx))
+        return await call.database.in_transaction(partial(_changed, call, change))
     if len(key) > KEY_MAX_CHARS or not re.fullmatch(KEY_PATTERN, key):
-        raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} ASCII characters")])
+        raise Invalid.at(HEADER, f"{HEADER} must be 1 to {KEY_MAX_CHARS} ASCII characters")
     token_id, fingerprint = call.token_id, _fingerprint(call, content)
     if (token_id, key) in _in_flight:
         raise _under_way()
@@ -145,7 +146,7 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Re
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"
-        raise Invalid(faults=[Fault(field=HEADER, code="idempotency_key_reused", message=message)])
+        raise Invalid.at(HEADER, message, code="idempotency_key_reused")
     stored = json.decode(kept[len(fingerprint) :])
     rights: dict[Place, int] = {(account_id, repository_id): rank for account_id, repository_id, rank in stored}
     standing = await call.services.remaining_rights(call, rights) if rights else "gone"

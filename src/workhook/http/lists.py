@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, Malformed
+from workhook.core.errors import Invalid, Malformed
 from workhook.http.calls import Call
 from workhook.http.operations import Query
 from workhook.http.parameters import Rule
@@ -39,14 +39,7 @@ _MARK = "v1_"
 _LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
 
 
-def _not_a_cursor(text: str) -> str | None:
-    """Report a malformed cursor together with other invalid parameters. `after` checks its contents."""
-    return None if _decode(text, list[object]) is not None else _WANTED
-
-
 _WANTED = "one from a Link header"
-
-
 Key = tuple[Any, ...]
 """The values of a row by which a list is sorted."""
 
@@ -69,20 +62,21 @@ class Rows(list[R]):
         self.keys.append(key)
 
 
+# A malformed cursor is reported together with other invalid parameters. `after` checks its contents.
+Cursor = Annotated[
+    str,
+    Meta(max_length=1024, description="Cursor from the `Link` header."),
+    Rule.accepts(lambda text: _decode(text, list[object]) is not None, _WANTED),
+]
+
+
 class ListQuery(msgspec.Struct):
     """The parameters of every list. Lists with filters add fields in a subclass."""
 
     per_page: (
         Annotated[int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows per page. Default: up to 1,000 rows.")] | UnsetType
     ) = UNSET
-    cursor: (
-        Annotated[
-            str,
-            Meta(max_length=1024, description="Cursor from the `Link` header."),
-            Rule(_not_a_cursor),
-        ]
-        | UnsetType
-    ) = UNSET
+    cursor: Cursor | UnsetType = UNSET
 
     @property
     def limit(self) -> int:
@@ -98,7 +92,7 @@ def after(query: ListQuery, key: type[K]) -> K | None:
         return None
     found = _decode(query.cursor, key)
     if found is None:
-        raise Invalid(faults=[Fault(field="cursor", message=f"cursor must be {_WANTED}")])
+        raise Invalid.at("cursor", f"cursor must be {_WANTED}")
     return found
 
 

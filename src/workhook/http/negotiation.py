@@ -30,14 +30,13 @@ def weighted(header: str | None) -> list[tuple[str, float]]:
     The weight is `q` (RFC 9110, 12.4.2): 1 if absent, and 0 (not acceptable) if invalid. The zero before the decimal
     point may be missing, because Java omits it.
     """
-    return [_weighted(each) for each in (header or "").lower().split(",")]
-
-
-def _weighted(text: str) -> tuple[str, float]:
-    name, *parameters = (each.strip() for each in text.split(";"))
-    weight = next((each for each in parameters if each.partition("=")[0].strip() == "q"), "q=1")
-    found = _QVALUE.fullmatch(weight)
-    return name, float(found[1]) if found else 0.0
+    items = []
+    for text in (header or "").lower().split(","):
+        name, *parameters = (each.strip() for each in text.split(";"))
+        weight = next((each for each in parameters if each.partition("=")[0].strip() == "q"), "q=1")
+        found = _QVALUE.fullmatch(weight)
+        items.append((name, float(found[1]) if found else 0.0))
+    return items
 
 
 def prefers_page(accept: str | None, *, otherwise: bool) -> bool:

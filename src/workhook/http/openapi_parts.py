@@ -44,36 +44,32 @@ _THINGS: Mapping[str, str] = {
     "user": "user or organization",
 }
 
+
+def _header_parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    schema = {"type": "string", **schema}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
 SHARED_PARAMETERS: Mapping[str, Any] = {
-    "ApiVersion": {
-        "name": "X-Service-Api-Version",
-        "in": "header",
-        "required": False,
-        "description": "The version that the client was written for. `X-GitHub-Api-Version` means the same.",
-        "schema": {"type": "string", "enum": sorted(VERSIONS)},
-    },
-    "IfNoneMatch": {
-        "name": "If-None-Match",
-        "in": "header",
-        "required": False,
-        "description": "The `ETag` of an earlier response. Returns 304 if nothing has changed since.",
-        "schema": {"type": "string"},
-    },
-    "IfMatch": {
-        "name": "If-Match",
-        "in": "header",
-        "required": False,
-        "description": "The `ETag` of an earlier response. Returns 412 if the record has changed since.",
-        "schema": {"type": "string"},
-    },
-    "IdempotencyKey": {
-        "name": IDEMPOTENCY_KEY,
-        "in": "header",
-        "required": False,
-        "description": "Makes it safe to repeat the request: for 24 hours, the same request with the same key returns "
+    "ApiVersion": _header_parameter(
+        "X-Service-Api-Version",
+        "The version that the client was written for. `X-GitHub-Api-Version` means the same.",
+        enum=sorted(VERSIONS),
+    ),
+    "IfNoneMatch": _header_parameter(
+        "If-None-Match", "The `ETag` of an earlier response. Returns 304 if nothing has changed since."
+    ),
+    "IfMatch": _header_parameter(
+        "If-Match", "The `ETag` of an earlier response. Returns 412 if the record has changed since."
+    ),
+    "IdempotencyKey": _header_parameter(
+        IDEMPOTENCY_KEY,
+        "Makes it safe to repeat the request: for 24 hours, the same request with the same key returns "
         "the first response and has no further effect.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX_CHARS, "pattern": f"^{KEY_PATTERN}$"},
-    },
+        minLength=1,
+        maxLength=KEY_MAX_CHARS,
+        pattern=f"^{KEY_PATTERN}$",
+    ),
 }
 
 
@@ -248,11 +244,9 @@ class Schemas:
             elif key != "title":
                 shown[key] = self._polished(value)
         shown = _null_in_type(with_wire_type(shown))
-        return self._as_component(schema["title"], shown) if self._filled and "title" in schema else shown
-
-    def _as_component(self, name: str, schema: Schema) -> Schema:
-        known = self.components.setdefault(name, schema)
-        assert known == schema, f"two schemas are called {name}"
+        if not self._filled or (name := schema.get("title")) is None:
+            return shown
+        assert self.components.setdefault(name, shown) == shown, f"two schemas are called {name}"
         return {"$ref": _COMPONENTS + name}
 
 
@@ -262,20 +256,16 @@ def _is_type(value: Any) -> bool:
 
 def _names(components: Mapping[str, Schema]) -> dict[str, str]:
     """Return the names shown in the document, by the names that msgspec gives the structs."""
-    names = {name: _shown_name(name) for name in components}
+    names = {}
+    for name in components:
+        suffix = next((each for each in _SUFFIXES if name.endswith(each)), "")
+        names[name] = name.removesuffix(suffix) + _SUFFIXES.get(suffix, "")
     shown = list(names.values())
     # msgspec qualifies the names of two structs with the same name by their modules.
     qualified = [name for name in shown if not name.isidentifier()]
     assert not qualified, f"not a name for generated clients: {', '.join(qualified)}"
     assert len(set(shown)) == len(shown), f"two schemas are called {max(shown, key=shown.count)}"
     return names
-
-
-def _shown_name(name: str) -> str:
-    for suffix, instead in _SUFFIXES.items():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix) + instead
-    return name
 
 
 def _null_in_type(schema: Schema) -> Schema:

@@ -8,7 +8,7 @@ The types below express rules that JSON Schema cannot.
         title: Title | UnsetType = UNSET
         avatar: WebAddress | None | UnsetType = UNSET
 
-    change = await parameters.read(call, ProjectEdit)
+    change = parameters.gather(ProjectEdit, call.query, await call.json_object(strict_type=True))
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, reduce
+from functools import cache
 from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -42,7 +42,7 @@ from workhook.core.errors import (
 from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, parse_hundredths, parse_money
 from workhook.core.text import one_line
 from workhook.core.urls import is_http_url
-from workhook.http.calls import Call, repeated
+from workhook.http.calls import repeated
 from workhook.http.operations import Queries, Query
 from workhook.http.wire_types import (
     WIRE_TYPE,
@@ -74,6 +74,11 @@ class Rule:
 
     complaint: Callable[[Any], str | None]
 
+    @classmethod
+    def accepts(cls, fits: Callable[[Any], object], wanted: str) -> Rule:
+        """Return the rule that `fits` is true. `wanted` are the accepted values."""
+        return cls(lambda value: None if fits(value) else wanted)
+
 
 @dataclass(frozen=True)
 class Converter:
@@ -93,49 +98,33 @@ class Converter:
         return self.step(raw if not strict or isinstance(raw, self.types) else None)
 
 
-def _not_a_web_address(text: str) -> str | None:
-    usable = is_http_url(text) and text.isprintable() and " " not in text
-    return None if usable else "an http or https URL"
-
-
-def _over_the_limit(text: str) -> str | None:
-    return None if len(text.encode()) <= TEXT_MAX_BYTES else compose("at most {} KiB of text", TEXT_MAX_BYTES // 1024)
-
-
-def _over_the_limit_as_json(value: object) -> str | None:
-    return (
-        None if len(json.encode(value)) <= TEXT_MAX_BYTES else compose("at most {} KiB of JSON", TEXT_MAX_BYTES // 1024)
-    )
-
-
-OfLimitedSize = Rule(_over_the_limit_as_json)
+OfLimitedSize = Rule.accepts(
+    lambda value: len(json.encode(value)) <= TEXT_MAX_BYTES, compose("at most {} KiB of JSON", TEXT_MAX_BYTES // 1024)
+)
 """Annotates an object whose encoded size is limited, because every event and response of its record contains it."""
 
 ON_ONE_LINE = Transform(one_line)
 """Annotates names, titles and labels: a line break becomes a space, wherever the text is entered."""
+IN_CAPITALS = Transform(lambda text: text.strip().upper() if text.isascii() else text)
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), ON_ONE_LINE]
-LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Rule(_over_the_limit)]
+LongText = Annotated[
+    str,
+    Meta(description="At most 64 KiB of UTF-8."),
+    Rule.accepts(
+        lambda text: len(text.encode()) <= TEXT_MAX_BYTES, compose("at most {} KiB of text", TEXT_MAX_BYTES // 1024)
+    ),
+]
 WebAddress = Annotated[
     str,
     Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "uri"}),
     Transform(str.strip),
-    Rule(_not_a_web_address),
+    Rule.accepts(lambda text: is_http_url(text) and text.isprintable() and " " not in text, "an http or https URL"),
 ]
-
-
-def _upper(text: str) -> str:
-    return text.strip().upper() if text.isascii() else text
-
-
-def _not_a_currency(text: str) -> str | None:
-    return None if text in CURRENCIES else "an ISO 4217 currency code, such as EUR"
-
-
 Currency = Annotated[
     str,
     Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CURRENCIES)}),
-    Transform(_upper),
-    Rule(_not_a_currency),
+    IN_CAPITALS,
+    Rule.accepts(CURRENCIES.__contains__, "an ISO 4217 currency code, such as EUR"),
 ]
 """Three upper-case letters, internally and in responses."""
 
@@ -173,33 +162,20 @@ CreditsAmount = Annotated[
 """Hundredths of a credit, not negative."""
 
 
-async def read(call: Call, shape: type[T]) -> T:
-    """Return the parameters as `shape`, each from the JSON body or otherwise from the query string.
-
-    Raises `Invalid` listing every missing, unknown or invalid field, and `Malformed`, `TooLarge` or
-    `UnsupportedMediaType`.
-    """
-    body = await call.json_object(strict_type=True)
-    return gather(shape, call.query, body)
-
-
 def gather(
-    shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
+    shape: type[T],
+    query: Mapping[str, Sequence[str]],
+    body: Mapping[str, Any],
+    path: str = "",
+    *,
+    resource: str | None = None,
 ) -> T:
-    """Convert query and body. Query text is converted to the field's type; in a body the JSON type must match.
+    """Return the parameters as `shape`, each from the body or otherwise from the query.
 
-    `resource` is the name of the record in faults of the webhook API.
+    Query text is converted to the field's type; in a body the JSON type must match. `path` is the prefix of field names
+    in faults: `invoice_items[0].`. `resource` is the name of the record in faults of the webhook API. Raises `Invalid`
+    listing every missing, unknown or invalid field.
     """
-    value, faults = _gather(shape, query, body, "")
-    if value is None:
-        raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])
-    return value
-
-
-def _gather(
-    shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], path: str
-) -> tuple[T | None, list[Fault]]:
-    """Convert query and body. `path` is the prefix of field names in faults: `invoice_items[0].`."""
     fields = _fields(shape)
     remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})
     names = dict.fromkeys([*body, *query])
@@ -225,7 +201,9 @@ def _gather(
             faults += nested.faults
         except ValueError as error:
             faults.append(Fault(field=path + name, message=must_be(path + name, error)))
-    return (None if faults else shape(**values)), faults
+    if faults:
+        raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])
+    return shape(**values)
 
 
 def takes(shape: type[msgspec.Struct], name: str) -> bool:
@@ -258,24 +236,36 @@ def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries
 
     With `or_body`, none of them is required in the query.
     """
-    found = Queries(_documented(name, field, or_body) for name, field in _fields(shape).items())
+    queries = []
+    for name, field in _fields(shape).items():
+        schema = msgspec.json.schema(field.kind)
+        shown: dict[str, Any] = _resolved_schema(schema, schema.pop("$defs", {}))
+        if not field.json:
+            _write_null_as_text(shown)
+        is_required = field.required and not or_body
+        queries.append(Query(name, str(shown.pop("description", "")), shown, is_required, field.json))
+    found = Queries(queries)
     found.shape = shape
     return found
 
 
-def _documented(name: str, field: _Field, or_body: bool) -> Query:
-    schema = msgspec.json.schema(field.kind)
-    shown: dict[str, Any] = _resolved_schema(schema, schema.pop("$defs", {}))
-    if not field.json:
-        _write_null_as_text(shown)
-    return Query(name, str(shown.pop("description", "")), shown, field.required and not or_body, field.json)
+_EXCLUDE_EMPTY = frozenset({"anyOf", "const", "enum", "format", "minLength", "pattern"})  # keys of a schema
 
 
 def _write_null_as_text(schema: dict[str, Any]) -> None:
     """Replace null by an empty string, which means null in a query (`_Field.from_query`)."""
-    if "anyOf" in schema:
-        empty = {"type": "string", "const": ""}
-        schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
+    null = {"type": "null"}
+    if null in schema.get("anyOf", ()):
+        options = [each for each in schema.pop("anyOf") if each != null]
+        only = options[0] if len(options) == 1 else {}
+        if only:  # readers of the document find a description only at the parameter itself
+            schema.setdefault("description", only.pop("description", ""))
+        if only.get("type") == "string" and not only.keys() & _EXCLUDE_EMPTY:
+            schema |= only
+        elif only.get("type") == "string" and "enum" in only:
+            schema |= {**only, "enum": [*only["enum"], ""]}
+        else:
+            schema["anyOf"] = [*options, {"type": "string", "const": ""}]
     if None in schema.get("enum", ()):
         schema["enum"] = ["" if each is None else each for each in schema["enum"]]
         schema["type"] = "string"
@@ -284,7 +274,7 @@ def _write_null_as_text(schema: dict[str, Any]) -> None:
 def _resolved_schema(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Return the schema with references resolved and JSON types filled in.
 
-    An object allows only the properties of its struct, because `_gather` rejects others.
+    An object allows only the properties of its struct, because `gather` rejects others.
     """
     if isinstance(schema, list):
         return [_resolved_schema(each, definitions) for each in schema]
@@ -305,7 +295,7 @@ class _Field:
     kind_but_null: Any
     required: bool
     nullable: bool
-    many: bool
+    several: bool  # a query repeats the parameter for each item of a list
     json: bool  # an object or a list of objects, which a query encodes as JSON
     item: type[msgspec.Struct] | None  # the struct of a list's items, which follow the same rules
     part: type[msgspec.Struct] | None  # the field's own struct, which follows the same rules
@@ -314,18 +304,13 @@ class _Field:
     prepare: Callable[[Any], Any]
     rules: tuple[Callable[[Any], str | None], ...]
 
-    @property
-    def several(self) -> bool:
-        """Return whether a query repeats the parameter for each item of a list."""
-        return self.many and not self.json
-
     def from_query(self, texts: Sequence[str]) -> object:
         """Return the value, or all values for a list. An empty string is null if the field is nullable."""
         if self.nullable and texts == [""]:
             return None
         if self.json:
             return _json_of(texts[0])
-        return list(texts) if self.many else texts[0]
+        return list(texts) if self.several else texts[0]
 
     def convert(self, raw: object, *, strict: bool, path: str = "") -> Any:
         """Convert a value. Raises `ValueError` with the accepted values, and `Invalid` for faults in a list's items."""
@@ -339,10 +324,14 @@ class _Field:
         if self.item is not None:
             return _items(self.item, self.kind, raw, path)
         if self.part is not None:
-            return _part(self.part, raw, path)
-        if self.whole:
-            raw = _integer(raw, _wanted_words(inspect.type_info(self.kind)))
+            if not isinstance(raw, dict):
+                raise ValueError("an object")
+            return gather(self.part, {}, raw, f"{path}.")
+        if self.whole and isinstance(raw, float) and raw.is_integer():
+            raw = int(raw)  # `2.0` is the integer 2 (JSON Schema, 6.1.1)
         try:
+            if self.whole and isinstance(raw, str) and not _DIGITS.fullmatch(raw):
+                raise msgspec.ValidationError  # in a query, msgspec would read `1e1` as ten
             # In a query, msgspec would convert the text "null" to None.
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
@@ -355,16 +344,6 @@ class _Field:
 
 
 _DIGITS = re.compile(r"-?[0-9]+")
-
-
-def _integer(raw: object, wanted: str) -> object:
-    """Accept `2.0` as the integer 2 (JSON Schema, 6.1.1).
-
-    In a query, accept only digits: msgspec reads `1e1` as ten.
-    """
-    if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
-        raise ValueError(wanted)
-    return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
 
 
 def _json_of(text: str) -> object:
@@ -387,24 +366,16 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     low, high = (limits.min_length, limits.max_length) if limits else (None, None)
     if len(raw) < (low or 0) or (high is not None and len(raw) > high):
         raise ValueError(_between("a list", low, high, " objects"))
-    found, faults = [], []
+    found: list[msgspec.Struct] = []
+    faults: list[Fault] = []
     for index, each in enumerate(raw):
-        value, wrong = _gather(item, {}, each, f"{path}[{index}].")
-        faults += wrong
-        found.append(value)
+        try:
+            found.append(gather(item, {}, each, f"{path}[{index}]."))
+        except Invalid as nested:
+            faults += nested.faults
     if faults:
         raise Invalid(faults=faults)
-    return [each for each in found if each is not None]
-
-
-def _part(shape: type[T], raw: object, path: str) -> T:
-    """Convert the object, collecting all its faults: `buyer.vat_id`."""
-    if not isinstance(raw, dict):
-        raise ValueError("an object")
-    value, faults = _gather(shape, {}, raw, f"{path}.")
-    if value is None:
-        raise Invalid(faults=faults)
-    return value
+    return found
 
 
 @cache
@@ -414,24 +385,26 @@ def _fields(shape: type[msgspec.Struct]) -> Mapping[str, _Field]:
 
 def _field(info: msgspec.structs.FieldInfo) -> _Field:
     options = [option for option in _options(info.type) if option is not UnsetType]
-    notes = _notes(Union[tuple(options)])  # noqa: UP007  # built at run time
+    kind: Any = Union[tuple(options)]  # noqa: UP007  # built at run time
+    notes = _notes(kind)
     plain = [_plain(option) for option in options]
     items = [get_args(each)[0] for each in plain if get_origin(each) is list]
     structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     parts = [each for each in plain if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    is_json = bool(structs or parts) or any(get_origin(each) is dict for each in plain)
     return _Field(
         name=info.name,
-        kind=Union[tuple(options)],  # noqa: UP007  # built at run time
+        kind=kind,
         kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # dynamic
         required=info.required,
         nullable=types.NoneType in options,
-        many=bool(items),
-        json=bool(structs or parts) or any(get_origin(each) is dict for each in plain),
+        several=bool(items) and not is_json,
+        json=is_json,
         item=structs[0] if structs else None,
         part=parts[0] if parts else None,
         read=next((note for note in notes if isinstance(note, Converter)), None),
         whole=set(plain) - {types.NoneType} == {int},
-        prepare=preparer(Union[tuple(options)]),  # noqa: UP007  # built at run time
+        prepare=preparer(kind),
         rules=tuple(note.complaint for note in notes if isinstance(note, Rule)),
     )
 
@@ -457,7 +430,9 @@ def _steps(kind: Any) -> list[Callable[[str], str]]:
 
 
 def _stepped(value: Any, steps: Sequence[Callable[[str], str]]) -> Any:
-    return reduce(lambda text, step: step(text), steps, value) if isinstance(value, str) else value
+    for step in steps if isinstance(value, str) else ():
+        value = step(value)
+    return value
 
 
 def _notes(kind: Any) -> list[Any]:

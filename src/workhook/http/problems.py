@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Problem
-from workhook.http.operations import Area
+from workhook.http.operations import VERSIONS, Area
 from workhook.http.wire_types import Url
 
 
@@ -78,10 +78,10 @@ class UnsupportedVersion(Problem):
 
     status, code = 400, "unsupported_version"
 
-    def __init__(self, header: str, value: str, supported: tuple[str, ...]) -> None:
+    def __init__(self, header: str, value: str) -> None:
         super().__init__("Bad Request")
         listed = " and ".join(
-            f'"{each}"' + (" (most recent)" if index == 0 else "") for index, each in enumerate(supported)
+            f'"{each}"' + (" (most recent)" if index == 0 else "") for index, each in enumerate(VERSIONS)
         )
         self.errors = (
             f'The version you specified in the "{header}" request header, "{value}", is not a supported version. '

@@ -18,6 +18,7 @@ from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable,
 from workhook.core.ids import new_request_id
 from workhook.http import messages, request_log
 from workhook.http.calls import is_host
+from workhook.http.messages import EncodedResponse
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.http.problems import render
 
@@ -423,9 +424,7 @@ def _note(problem: Problem, method: str, address: str | None) -> str:
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
     request_id = _note(_busy(), scope["method"], scope["client"][0] if scope.get("client") else None)
     body, headers = _answer(_busy(), scope["raw_path"], request_id)
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": 503, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+    await EncodedResponse(body, status=503, headers=headers)(scope, receive, send)
 
 
 def _wire(problem: Problem, target: bytes, request_id: str) -> bytes:

@@ -7,7 +7,10 @@ import time
 import structlog
 from prometheus_client import Counter, Histogram
 
+from workhook.core.config import Settings
 from workhook.core.errors import Problem
+from workhook.http.calls import address_of
+from workhook.http.messages import Request
 
 REQUESTS = Counter("workhook_requests_total", "Requests answered, by route and status.", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
@@ -34,14 +37,14 @@ _budget = _LogBudget()
 
 
 def record_request(
-    *, request_id: str, method: str, route: str, address: str | None, status: int, seconds: float
+    request: Request, settings: Settings, request_id: str, route: str, status: int, seconds: float = 0
 ) -> None:
-    """Write a line of the access log. For `route`, see `record_refusal`."""
-    duration_ms = round(seconds * 1000, 1)
-    log.info(
-        "request", request_id=request_id, method=method, route=route, address=address, status=status,
-        duration_ms=duration_ms,
-    )  # fmt: skip
+    """Write a line of the access log, if there is one. For `route`, see `record_refusal`."""
+    if settings.access_log:
+        log.info(
+            "request", request_id=request_id, method=request.method, route=route,
+            address=address_of(request, settings), status=status, duration_ms=round(seconds * 1000, 1),
+        )  # fmt: skip
 
 
 def record_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:

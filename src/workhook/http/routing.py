@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import structlog
 from prometheus_client import Counter, Histogram
@@ -46,7 +48,6 @@ from workhook.http.operations import (
     Operation,
     Queries,
 )
-from workhook.http.path_tree import PathTree, Route
 from workhook.http.problems import UnsupportedVersion, render
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # in every response
@@ -60,6 +61,8 @@ ProblemPage = Callable[[Problem, str], Response]  # receives the request ID; for
 Reply = EncodedResponse | Streamed
 
 log = structlog.get_logger(__name__)
+
+Target = TypeVar("Target")
 
 
 async def _lead_nowhere(call: Call) -> Response:
@@ -142,8 +145,9 @@ class _Endpoint:
         span = tracing.begin_request(operation.method, self._route, request.headers.get(tracing.HEADER))
         try:
             await self._check(call)
-            if operation.area.versioned:
-                _check_version(call)
+            for name in VERSION_HEADERS if operation.area.versioned else ():
+                if (version := call.header(name)) is not None and version not in VERSIONS:
+                    raise UnsupportedVersion(name, version)
             if operation.body is None and operation.area.undeclared != "handler":
                 await _refuse_undeclared(call)
             answer = await operation.handler(call)
@@ -159,8 +163,14 @@ class _Endpoint:
             log.exception("request_failed", request_id=call.request_id, route=self._route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)
         seconds = time.perf_counter() - started
-        self._count(response.status, seconds)
-        _log_access(request, services.settings, call.request_id, self._route, response.status, seconds)
+        if self._answered is None or self._seconds is None:
+            self._answered, self._seconds = {}, request_log.REQUEST_SECONDS.labels(operation.method, self._route)
+        if (answered := self._answered.get(response.status)) is None:
+            answered = request_log.REQUESTS.labels(operation.method, self._route, response.status)
+            self._answered[response.status] = answered
+        answered.inc()
+        self._seconds.observe(seconds)
+        request_log.record_request(request, services.settings, call.request_id, self._route, response.status, seconds)
         if span is not None:
             span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
         return response
@@ -178,15 +188,6 @@ class _Endpoint:
             problem, request_id=call.request_id, method=method, route=self._route, address=call.address
         )
 
-    def _count(self, status: int, seconds: float) -> None:
-        method = self._operation.method
-        if self._answered is None or self._seconds is None:
-            self._answered, self._seconds = {}, request_log.REQUEST_SECONDS.labels(method, self._route)
-        if (answered := self._answered.get(status)) is None:
-            answered = self._answered[status] = request_log.REQUESTS.labels(method, self._route, status)
-        answered.inc()
-        self._seconds.observe(seconds)
-
 
 def _is_browser(request: Request) -> bool:
     """Return whether a browser sent the request: it prefers HTML or has a session cookie."""
@@ -194,35 +195,18 @@ def _is_browser(request: Request) -> bool:
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
-def _log_access(
-    request: Request, settings: Settings, request_id: str, route: str, status: int, seconds: float = 0
-) -> None:
-    if settings.access_log:
-        address = address_of(request, settings)
-        request_log.record_request(
-            request_id=request_id, method=request.method, route=route, address=address, status=status, seconds=seconds
-        )
-
-
 def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> EncodedResponse:
     """Respond with the methods of a path, without authentication."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     request_id = request_id_of(request, settings)
-    _log_access(request, settings, request_id, route.path, 204)
+    request_log.record_request(request, settings, request_id, route.path, 204)
     return EncodedResponse(b"", status=204, headers={**_HEADERS, "X-Request-Id": request_id, "Allow": route.methods()})
-
-
-def _check_version(call: Call) -> None:
-    for name in VERSION_HEADERS:
-        value = call.header(name)
-        if value is not None and value not in VERSIONS:
-            raise UnsupportedVersion(name, value, VERSIONS)
 
 
 async def _refuse_undeclared(call: Call) -> None:
     """Reject parameters that an operation does not declare or that are repeated, before its handler runs.
 
-    An operation with a body reads body and query with `parameters.read`, which reports unknown names. The others have
+    An operation with a body reads body and query with `parameters.gather`, which reports unknown names. The others have
     no body and only their declared query parameters. `Area.undeclared` determines the areas that reject them.
 
     Raises `Invalid` listing every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body that
@@ -312,7 +296,7 @@ def _outside(
         request_log.record_refusal(
             problem, request_id=request_id, method=request.method, route="(none)", address=address
         )
-    _log_access(request, services.settings, request_id, "(none)", problem.status)
+    request_log.record_request(request, services.settings, request_id, "(none)", problem.status)
     area = WORK_API if f"{path}/".startswith("/api/v1/") else WEBHOOK_API
     request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
@@ -325,3 +309,86 @@ def _outside(
         return EncodedResponse(page.body, status=page.status, headers=headers, media_type=_media_type(page))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
+
+
+# --- the tree of routes by path ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Route(Generic[Target]):
+    """A path with `{names}`, and its target for each method."""
+
+    path: str
+    targets: dict[str, Target] = field(default_factory=dict)
+    parts: list[str] = field(init=False)
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parts = split(self.path)
+        self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
+
+    def methods(self) -> str:
+        """Return the methods of the path for an `Allow` header. OPTIONS is always allowed."""
+        return ", ".join(sorted({*self.targets, "OPTIONS"}))
+
+
+@dataclass(slots=True)
+class _Node(Generic[Target]):
+    written: dict[str, _Node[Target]] = field(default_factory=dict)
+    parameter: _Node[Target] | None = None
+    route: Route[Target] | None = None
+
+
+class PathTree(Generic[Target]):
+    """Routes by path. Duplicate and trailing slashes are ignored.
+
+    A path without parameters takes precedence over all others. Among the rest, a literal segment takes precedence over
+    a parameter, whatever follows it.
+    """
+
+    def __init__(self) -> None:
+        self._plain: dict[str, Route[Target]] = {}
+        self._root: _Node[Target] = _Node()
+
+    def add(self, path: str, method: str, target: Target) -> None:
+        new = Route[Target](path)
+        route = self._add_parts(new) if new.names else self._plain.setdefault("/" + "/".join(new.parts), new)
+        assert method not in route.targets, f"a second {method} {path}"
+        route.targets[method] = target
+
+    def _add_parts(self, new: Route[Target]) -> Route[Target]:
+        node = self._root
+        for part in new.parts:
+            if _is_parameter(part):
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+            else:
+                node = node.written.setdefault(part, _Node())
+        node.route = node.route or new
+        assert node.route.path == new.path, f"{new.path} is {node.route.path} by another name"
+        return node.route
+
+    def find(self, path: str) -> tuple[Route[Target], dict[str, str], str] | None:
+        """Return the route, the values of its parameters, and the path without surplus slashes."""
+        parts = split(path)
+        path = "/" + "/".join(parts)
+        if (plain := self._plain.get(path)) is not None:
+            return plain, {}, path
+        node = self._root
+        values = []
+        for part in parts:
+            if (following := node.written.get(part)) is None:
+                following = node.parameter
+                values.append(part)
+            if following is None:
+                return None
+            node = following
+        return None if node.route is None else (node.route, dict(zip(node.route.names, values, strict=True)), path)
+
+
+def split(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _is_parameter(part: str) -> bool:
+    return part.startswith("{")

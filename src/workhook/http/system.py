@@ -67,12 +67,10 @@ async def write_fault(database: Database) -> str | None:
     return "The file was deleted or replaced while it was open." if database.is_lost else None
 
 
-def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
+def written_folders(settings: Settings) -> list[Path]:
     """Return the folders that a process writes to: those of uploads and files, and of the database if it is a file."""
-    found = {data.absolute(): None}
-    if sqlite_path is not None:
-        found[sqlite_path.absolute().parent] = None
-    return list(found)
+    of_database = [] if settings.sqlite_path is None else [settings.sqlite_path.absolute().parent]
+    return list(dict.fromkeys([settings.data.absolute(), *of_database]))
 
 
 def free_bytes(folder: Path) -> int:
@@ -80,9 +78,9 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir())).free
 
 
-def space_fault(data: Path, sqlite_path: Path | None) -> str | None:
+def space_fault(settings: Settings) -> str | None:
     """Return a message naming a folder that lacks disk space, or None if all have enough."""
-    for folder in written_folders(data, sqlite_path):
+    for folder in written_folders(settings):
         try:
             free = free_bytes(folder)
         except OSError as error:
@@ -123,15 +121,10 @@ class Probe:
 
 def probes(services: Callable[[], Services]) -> list[Probe]:
     """Return the checks that every process needs. `workhook doctor` uses the same ones."""
-
-    def space() -> Awaitable[str | None]:
-        settings = services().settings
-        return asyncio.to_thread(space_fault, settings.data, settings.sqlite_path)
-
     return [
         Probe("database", lambda: write_fault(services().database)),
         Probe("files", lambda: services().blobs.check(), fresh_ms=FILES_FRESH_MS),
-        Probe("disk", space),
+        Probe("disk", lambda: asyncio.to_thread(space_fault, services().settings)),
     ]
 
 

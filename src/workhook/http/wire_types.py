@@ -25,9 +25,9 @@ WIRE_TYPE = "x-wire-type"
 """Key in an annotation's extra JSON Schema: the JSON type of a value that has another type in the code."""
 
 
-def wire_number(description: str, kind: str = "number", **schema: object) -> Meta:
+def wire_number(description: str, **schema: object) -> Meta:
     """Describe a number that has another type in the code. `schema` has its limits."""
-    return Meta(extra_json_schema={WIRE_TYPE: kind, **schema}, description=description)
+    return Meta(extra_json_schema={WIRE_TYPE: "number", **schema}, description=description)
 
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

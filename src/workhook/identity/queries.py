@@ -87,7 +87,7 @@ by_membership = by_membership_in(projects)
 role_columns = _roles_of(bigint_param("user_id"))
 
 
-def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
+def facts_of(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return everything that `repository_of` reads, encoded as a single text."""
     return json_row(*(each.element for each in (*repository_columns(), *_roles_of(user_id))))
 

@@ -26,28 +26,11 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Unavailable
 from workhook.core.vault import KEY_FILE
+from workhook.storage import migrate, row_stream
 from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs, sync
 from workhook.storage.copying import CopySource
-from workhook.storage.migrate import (
-    HEAD,
-    known_revisions,
-    migrate_sqlite,
-    postgresql_revision,
-    sqlite_revision,
-)
-from workhook.storage.row_stream import (
-    CONNECT_TIMEOUT_S,
-    ROWS_A_PART,
-    CopyRefused,
-    Progress,
-    Sum,
-    columns_of,
-    connect,
-    count_in_file,
-    open_connection,
-    read_postgresql,
-    sequence_of,
-)
+from workhook.storage.migrate import HEAD
+from workhook.storage.row_stream import CopyRefused, Progress, Sum
 
 PAGES_A_STEP = 512
 PAGES, ROWS = "pages of the database copied", "rows of the database copied"
@@ -65,8 +48,7 @@ _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND subs
 
 
 # --- the database, at one moment --------------------------------------------------------------------------------------
-# SQLite's online backup copies a file. PostgreSQL's rows are read in one transaction, and both sides are compared.
-# Neither blocks writers.
+# SQLite's online backup and a transaction of PostgreSQL block no writers. Both sides are compared.
 
 
 def _other_schema(found: str | None) -> CopyRefused:
@@ -95,46 +77,37 @@ class DatabaseSource:
     async def files(self) -> list[StoredFile]:
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
-        connection = await connect(self._url or "")
+        connection = await row_stream.connect(self._url or "")
         try:
             return [StoredFile(*row) for row in await connection.fetch(_FILES)]
         finally:
-            await connection.close(timeout=CONNECT_TIMEOUT_S)
+            await connection.close(timeout=row_stream.CONNECT_TIMEOUT_S)
 
     async def take(self, target: Path, progress: Progress) -> None:
         """Write the snapshot to `target`, a new private file, durably. Raises `CopyRefused` and the drivers' errors."""
         if self._path is not None:
-            make_private(target)
-            await copy_file(self._path, target, progress)
-            if (found := await asyncio.to_thread(sqlite_revision, target)) != HEAD:
+            await _copy_privately(self._path, target, progress)
+            if (found := await asyncio.to_thread(migrate.sqlite_revision, target)) != HEAD:
                 raise _other_schema(found)
         else:
             await _copy_postgresql(self._url or "", target, self._tables, progress)
         await asyncio.to_thread(sync, target, target.parent)
 
 
-def make_private(path: Path) -> None:
-    """Create an empty file that only its owner can read. Raises `FileExistsError`."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-
-
 def files_of(path: Path) -> list[StoredFile]:
-    with open_connection(path) as connection:
+    with row_stream.open_connection(path) as connection:
         return [StoredFile(*row) for row in connection.execute(_FILES)]
 
 
 def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
-    with open_connection(path) as connection:
-        return {each.name: count_in_file(connection, each) for each in tables}
+    with row_stream.open_connection(path) as connection:
+        return {each.name: row_stream.count_in_file(connection, each) for each in tables}
 
 
-async def copy_file(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a SQLite file as of one moment in a thread, which stops with the caller. Raises `sqlite3.Error`."""
-    stop = threading.Event()
-    try:
-        await asyncio.to_thread(_copy_file, source, target, progress, stop)
-    finally:
-        stop.set()
+async def _copy_privately(source: Path, target: Path, progress: Progress) -> None:
+    """Copy a SQLite file to a new private one, as of one moment. Raises `sqlite3.Error` and `FileExistsError`."""
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    await _in_thread(lambda stop: _copy_file(source, target, progress, stop))
 
 
 class _Stopped(Exception):
@@ -147,7 +120,7 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
             raise _Stopped
         progress(PAGES, total - remaining, total)
 
-    with open_connection(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
+    with row_stream.open_connection(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
         theirs.execute("PRAGMA synchronous=OFF")  # the whole file is synced at the end
         # An open read transaction pins this moment. Otherwise each write of another process would restart the copy.
         ours.execute("BEGIN")
@@ -160,7 +133,7 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
 
 def set_revision(path: Path, revision: str) -> None:
     """Set the revision of a file durably. `migrate.RESTORING` makes every version of Workhook refuse it."""
-    with open_connection(path, writable=True) as connection:
+    with row_stream.open_connection(path, writable=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     sync(path, path.parent)
 
@@ -169,16 +142,16 @@ def set_revision(path: Path, revision: str) -> None:
 
 
 async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
-    await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # the caller has imported the tables
-    connection = await connect(url)
+    await asyncio.to_thread(migrate.migrate_sqlite, target, lambda: None)  # the caller has imported the tables
+    connection = await row_stream.connect(url)
     try:
-        with open_connection(target, writable=True) as writer:
+        with row_stream.open_connection(target, writable=True) as writer:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 sums = await _copy_rows(connection, writer, tables, progress)
             await _copy_numbers(connection, writer, tables)
             writer.execute("PRAGMA journal_mode=DELETE")
     finally:
-        await connection.close(timeout=CONNECT_TIMEOUT_S)
+        await connection.close(timeout=row_stream.CONNECT_TIMEOUT_S)
     wrong = await asyncio.to_thread(_differing, target, tables, sums)
     if wrong:
         problem = f"the rows of the copy differ from the database: {', '.join(wrong)}."
@@ -188,7 +161,7 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
-    if (found := await postgresql_revision(connection)) != HEAD:
+    if (found := await migrate.postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()
@@ -200,7 +173,7 @@ async def _copy_rows(
         writer.execute(f'DROP TRIGGER "{name}"')
     for table in tables:
         read = Sum()
-        async for rows in read_postgresql(connection, table, ROWS_A_PART // 10):
+        async for rows in row_stream.read_postgresql(connection, table, row_stream.ROWS_A_PART // 10):
             read = read.plus(rows)
             _insert(writer, table, rows)
             done += len(rows)
@@ -214,7 +187,7 @@ async def _copy_rows(
 def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence[Any]]) -> None:
     places = ", ".join("?" * len(table.columns))
     writer.execute("BEGIN")
-    writer.executemany(f'INSERT INTO "{table.name}" ({columns_of(table)}) VALUES ({places})', rows)  # noqa: S608  # ours
+    writer.executemany(f'INSERT INTO "{table.name}" ({row_stream.columns_of(table)}) VALUES ({places})', rows)  # noqa: S608  # ours
     writer.execute("COMMIT")
 
 
@@ -223,7 +196,7 @@ async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Seq
     for table in tables:
         if not table.dialect_options["sqlite"]["autoincrement"]:
             continue
-        if (sequence := await sequence_of(connection, table)) is None:
+        if (sequence := await row_stream.sequence_of(connection, table)) is None:
             continue
         row = await connection.fetchrow(f"SELECT last_value, is_called FROM {sequence}")  # noqa: S608  # PostgreSQL's
         if row["is_called"]:
@@ -245,8 +218,7 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` contains the SHA-256 of each blob. `missing` blobs are not in the store as a whole, and `damaged` ones, which
-    are copied, have another SHA-256 than in the database.
+    `missing` blobs are not in the store as a whole. `damaged` ones have another SHA-256 than in the database.
     """
 
     def __init__(
@@ -263,10 +235,6 @@ class BlobCopy:
         self.missing: set[str] = set()
         self.damaged: set[str] = set()
         self._done = 0
-
-    @property
-    def size(self) -> int:
-        return sum(self.sizes.values())
 
     async def copy(self, files: Collection[StoredFile]) -> None:
         self._done = 0
@@ -361,13 +329,16 @@ class EarlierBackup:
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
         found = list[tuple[str, Path, Manifest]]()
-        for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
-            if each != folder and (each / MANIFEST).is_file():
-                try:
-                    manifest = read_manifest(each)
-                except (CopyRefused, OSError):
-                    continue
-                found.append((manifest.created_at, each, manifest))
+        try:
+            beside = [each for each in folder.parent.iterdir() if each != folder]
+        except OSError:
+            return None
+        for each in beside:
+            try:
+                manifest = read_manifest(each)
+            except (CopyRefused, OSError):
+                continue
+            found.append((manifest.created_at, each, manifest))
         for _, each, manifest in sorted(found, key=lambda one: one[0], reverse=True):
             try:
                 return cls(each, _read_sums(each, manifest))
@@ -462,7 +433,7 @@ async def _finish(
         schema=HEAD,
         created_at=to_millis_text(created_at),
         database=CopiedDatabase(kind, path.stat().st_size, sha256, await asyncio.to_thread(count_rows, path, tables)),
-        files=CopiedFiles(len(copy.sums), copy.size, sorted(copy.missing), sorted(copy.damaged)),
+        files=CopiedFiles(len(copy.sums), sum(copy.sizes.values()), sorted(copy.missing), sorted(copy.damaged)),
         key=with_key,
         sums_sha256=hashlib.sha256(sums).hexdigest(),
     )
@@ -489,7 +460,7 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CopyRefused(f"{folder / MANIFEST} is damaged: {error}.", "Use another backup.") from None
-    if manifest.schema not in known_revisions():
+    if manifest.schema not in migrate.known_revisions():
         raise CopyRefused(
             f"the backup has schema {manifest.schema}, which this version of Workhook ({HEAD}) does not know.",
             f"Install Workhook {manifest.workhook}, which created it, or a newer version.",
@@ -543,8 +514,7 @@ def _damaged(problem: str) -> CopyRefused:
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
     """Copy the database of a backup to `target`, which must not exist."""
-    make_private(target)
-    await copy_file(folder / DATABASE, target, progress)
+    await _copy_privately(folder / DATABASE, target, progress)
 
 
 def _path(blob: str) -> str:

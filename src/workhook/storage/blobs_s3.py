@@ -22,8 +22,7 @@ log = structlog.get_logger(__name__)
 class S3Blobs(Blobs):
     """One object per blob. The usual `AWS_…` variables set the bucket's address and credentials.
 
-    Objects smaller than `PART_BYTES` take one request. Larger ones are sent in parts, a few of which are in memory at a
-    time.
+    Objects smaller than `PART_BYTES` take one request. Larger ones are sent in parts, a few of them at a time.
     """
 
     PART_BYTES = 5 * 1024 * 1024  # no store accepts smaller parts

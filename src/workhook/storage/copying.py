@@ -1,8 +1,7 @@
 """Copies a SQLite file into PostgreSQL: every row unchanged, then both sides are read and compared.
 
-No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time,
-because each part of a table is one transaction that also records the last copied key, and the next run continues after
-it. Lost connections are re-established.
+No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time and
+continued, because each part of a table is one transaction that also records the last copied key.
 """
 
 from __future__ import annotations
@@ -22,27 +21,11 @@ import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.core.text import counted
-from workhook.storage import dialects
+from workhook.storage import dialects, row_stream
 from workhook.storage.dialects import database_address
 from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
 from workhook.storage.postgres import DRIVER_ERRORS
-from workhook.storage.row_stream import (
-    BYTES_A_PART,
-    CONNECT_TIMEOUT_S,
-    ROWS_A_PART,
-    CopyRefused,
-    IncompatibleValue,
-    Progress,
-    Sum,
-    columns_of,
-    connect,
-    converter,
-    count_in_file,
-    open_file,
-    read_postgresql,
-    sequence_of,
-    size_of,
-)
+from workhook.storage.row_stream import BYTES_A_PART, ROWS_A_PART, CopyRefused, IncompatibleValue, Progress, Sum
 
 T = TypeVar("T")
 
@@ -90,7 +73,7 @@ class CopySource:
     def open(cls, path: Path) -> Self:
         if not path.is_file():
             raise CopyRefused(f"file {path} does not exist.", "Name a database file, such as data/workhook.db.")
-        connection = open_file(path, WAIT_S)
+        connection = row_stream.open_file(path, WAIT_S)
         try:
             _lock(connection, path)
             _require_schema(connection, path)
@@ -133,7 +116,7 @@ class CopySource:
         self._connection.execute("COMMIT")
 
     def count(self, table: sa.Table) -> int:
-        return count_in_file(self._connection, table)
+        return row_stream.count_in_file(self._connection, table)
 
     def last_number(self, table: sa.Table) -> int:
         """Return the greatest ID that any row has ever had, or 0."""
@@ -151,7 +134,7 @@ class CopySource:
         rows, size = list[list[Any]](), 0
         for row in self._rows(table, after):
             rows.append(row)
-            size += size_of(row)
+            size += row_stream.size_of(row)
             if len(rows) >= rows_a_part or size >= BYTES_A_PART:
                 yield Part(rows, [rows[-1][each] for each in keys])
                 rows, size = [], 0
@@ -162,14 +145,14 @@ class CopySource:
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
-            largest = max(largest, *map(size_of, part.rows))
+            largest = max(largest, *map(row_stream.size_of, part.rows))
         return total, largest
 
     def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
         keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
         where = f"WHERE ({keys}) > ({', '.join('?' * len(after))})" if after else ""
-        query = f'SELECT {columns_of(table)} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # our own names
-        convert = converter(table)
+        query = f'SELECT {row_stream.columns_of(table)} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # our own names
+        convert = row_stream.converter(table)
         for row in self._connection.execute(query, list(after or ())):
             try:
                 yield convert(row)
@@ -226,11 +209,11 @@ class CopyTarget:
 
     @classmethod
     async def open(cls, url: str, tables: Sequence[sa.Table]) -> Self:
-        return cls(url, tables, await connect(url))
+        return cls(url, tables, await row_stream.connect(url))
 
     async def open_again(self) -> None:
         self._connection.terminate()
-        self._connection = await connect(self._url)
+        self._connection = await row_stream.connect(self._url)
 
     async def unfinished_token(self) -> str | None:
         """Return the token of the unfinished copy in the database, or None if it is empty. Raises `CopyRefused`."""
@@ -303,7 +286,7 @@ class CopyTarget:
         """Sum the rows. `largest`, the size of the largest row in bytes, bounds how many are in memory."""
         total, at_once = Sum(), max(1, min(ROWS_A_PART, BYTES_A_PART // largest))
         async with self._connection.transaction(isolation="repeatable_read", readonly=True):
-            async for rows in read_postgresql(self._connection, table, at_once):
+            async for rows in row_stream.read_postgresql(self._connection, table, at_once):
                 total = total.plus(rows)
         return total
 
@@ -316,7 +299,7 @@ class CopyTarget:
             if await run.fetchval("SELECT version_num FROM alembic_version") == HEAD:
                 return  # the connection was lost after the commit
             for table in self._tables:
-                if (sequence := await sequence_of(run, table)) is not None:
+                if (sequence := await row_stream.sequence_of(run, table)) is not None:
                     last = numbers[table.name]
                     await run.fetchval("SELECT setval($1::text::regclass, $2, $3)", sequence, max(last, 1), last > 0)
             await self._triggers("ENABLE")
@@ -337,7 +320,7 @@ class CopyTarget:
                 )
 
     async def close(self) -> None:
-        await self._connection.close(timeout=CONNECT_TIMEOUT_S)
+        await self._connection.close(timeout=row_stream.CONNECT_TIMEOUT_S)
 
 
 def _packed(key: list[Any] | None) -> bytes | None:

@@ -190,8 +190,6 @@ class Transaction(Reader):
 
 
 class Database(Reader):
-    """An open database. Close it with `close()`."""
-
     name: str
     signals: Signals
 

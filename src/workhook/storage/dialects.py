@@ -21,6 +21,8 @@ from workhook.core.errors import Invalid, Unavailable
 from workhook.storage.database import ConditionFailed, RolledBack, UniqueViolation
 from workhook.storage.statements import Value
 
+_Sql = Callable[[Any], str]
+
 SQLITE: Dialect = sqlite.dialect()
 # Write conditions unchanged: `x IN (…)` rather than `x IN (…) = 1`, which no index supports.
 SQLITE.supports_native_boolean = True
@@ -52,47 +54,43 @@ def sqlite_value(value: Value) -> Any:
 
 
 class _Written(sa.ColumnElement[Any]):
-    """A column written as SQL text, separately for each database."""
+    """A column written as SQL text, separately for each database.
+
+    `write` gets a function that renders a nested element, and whether this is SQLite. A SELECT needs the tables of
+    `columns`.
+    """
 
     inherit_cache = False
-    columns: Sequence[sa.ColumnElement[Any]] = ()
-    """Nested columns whose tables a SELECT needs."""
+
+    def __init__(
+        self, kind: sa.types.TypeEngine[Any], write: Callable[[_Sql, bool], str], *columns: sa.ColumnElement[Any]
+    ) -> None:
+        self.type, self.write, self.columns = kind, write, columns
 
     @property
     def _from_objects(self) -> list[Any]:
         return [table for column in self.columns for table in column._from_objects]
 
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        """Return the SQL text. `sql` renders a nested element."""
-        raise NotImplementedError
-
 
 @compiles(_Written)
 def _write(element: _Written, compiler: SQLCompiler, **kw: Any) -> str:
-    return element.write(lambda part: compiler.process(part, **kw), on_sqlite=compiler.dialect.name == "sqlite")
+    return element.write(lambda part: compiler.process(part, **kw), compiler.dialect.name == "sqlite")
 
 
-class any_of(_Written):  # noqa: N801  # named like the SQL it renders
+def any_of(column: sa.ColumnElement[Any], name: str, *, negate: bool = False) -> sa.ColumnElement[bool]:
     """`column = ANY(:name)`: membership in a list passed as one parameter, so the statement is compiled only once."""
 
-    type = sa.Boolean()
-
-    def __init__(self, column: sa.ColumnElement[Any], name: str, *, negate: bool = False) -> None:
-        self.column = column
-        self.negate = negate
-        self.name = name
-        array: sa.types.TypeEngine[Any] = sa.ARRAY(column.type)
-        self.parameter = sa.bindparam(name, type_=array)
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        column = sql(self.column)
+    def write(sql: _Sql, on_sqlite: bool) -> str:
         if on_sqlite:
-            listed = sql(sa.bindparam(self.name, type_=sa.Text()))
-            return f"{column} {'NOT ' * self.negate}IN (SELECT value FROM json_each({listed}))"  # noqa: S608  # SQLAlchemy's own parts
-        return f"{column} <> ALL({sql(self.parameter)})" if self.negate else f"{column} = ANY({sql(self.parameter)})"
+            listed = sql(sa.bindparam(name, type_=sa.Text()))
+            return f"{sql(column)} {'NOT ' * negate}IN (SELECT value FROM json_each({listed}))"  # noqa: S608  # SQLAlchemy's own parts
+        return f"{sql(column)} {'<> ALL' if negate else '= ANY'}({sql(array)})"
+
+    array = sa.bindparam(name, type_=sa.ARRAY(column.type))
+    return _Written(sa.Boolean(), write)
 
 
-class json_rows(_Written):  # noqa: N801  # named like the SQL it renders
+def json_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """The rows of a correlated SELECT as JSON text: an array of arrays, in no particular order.
 
         sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
@@ -100,87 +98,68 @@ class json_rows(_Written):  # noqa: N801  # named like the SQL it renders
     With it, a list includes the related rows of each of its rows without a second query.
     """
 
-    type = sa.Text()
-
-    def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
-        self.columns = columns
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        listed = ", ".join(map(sql, self.columns))
+    def write(sql: _Sql, on_sqlite: bool) -> str:
+        listed = ", ".join(map(sql, columns))
         if on_sqlite:
             return f"json_group_array(json_array({listed}))"
         return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
 
+    return _Written(sa.Text(), write, *columns)
 
-class json_row(_Written):  # noqa: N801  # named like the SQL it renders
+
+def json_row(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """The columns as one JSON array, as text. In one database, rows with equal values have the same text."""
 
-    type = sa.Text()
-
-    def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
-        self.columns = columns
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        listed = ", ".join(map(sql, self.columns))
+    def write(sql: _Sql, on_sqlite: bool) -> str:
+        listed = ", ".join(map(sql, columns))
         return f"json_array({listed})" if on_sqlite else f"json_build_array({listed})::text"
+
+    return _Written(sa.Text(), write, *columns)
 
 
 _FAILED = "a required condition does not hold"
 
 
-class required(_Written):  # noqa: N801  # named like the SQL it renders
+def required(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """True, or an error that undoes the statement: `ConditionFailed`, from an invalid conversion."""
 
-    type = sa.Boolean()
-
-    def __init__(self, condition: sa.ColumnElement[bool]) -> None:
-        self.condition = condition
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        condition = sql(self.condition)
+    def write(sql: _Sql, on_sqlite: bool) -> str:
         if on_sqlite:
-            return f"json_extract('1', CASE WHEN {condition} THEN '$' ELSE '{_FAILED}' END) = 1"
-        return f"CAST(CASE WHEN {condition} THEN '1' ELSE '{_FAILED}' END AS integer) = 1"
+            return f"json_extract('1', CASE WHEN {sql(condition)} THEN '$' ELSE '{_FAILED}' END) = 1"
+        return f"CAST(CASE WHEN {sql(condition)} THEN '1' ELSE '{_FAILED}' END AS integer) = 1"
+
+    return _Written(sa.Boolean(), write)
 
 
-class json_member(_Written):  # noqa: N801  # named like the SQL it renders
+def json_member(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[str]:
     """The member `name`, a constant of letters and underscores, of the JSON object in a text column, or NULL."""
 
-    type = sa.Text()
+    def write(sql: _Sql, on_sqlite: bool) -> str:
+        return f"json_extract({sql(column)}, '$.{name}')" if on_sqlite else f"({sql(column)}::json ->> '{name}')"
 
-    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
-        self.columns = (column,)
-        self.name = name
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        column = sql(self.columns[0])
-        return f"json_extract({column}, '$.{self.name}')" if on_sqlite else f"({column}::json ->> '{self.name}')"
+    return _Written(sa.Text(), write, column)
 
 
-class json_has(_Written):  # noqa: N801  # named like the SQL it renders
+def json_has(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
     """Whether the JSON array in a text column contains the value of the parameter `name`."""
 
-    type = sa.Boolean()
-
-    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
-        self.columns = (column,)
-        self.parameter = sa.bindparam(name, type_=sa.Text())
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
-        column, wanted = sql(self.columns[0]), sql(self.parameter)
-        each = f"json_each({column})" if on_sqlite else f"json_array_elements_text(({column})::json) AS texts(value)"
+    def write(sql: _Sql, on_sqlite: bool) -> str:
+        array, wanted = sql(column), sql(sa.bindparam(name, type_=sa.Text()))
+        each = f"json_each({array})" if on_sqlite else f"json_array_elements_text(({array})::json) AS texts(value)"
         return f"EXISTS (SELECT 1 FROM {each} WHERE value = {wanted})"  # noqa: S608  # SQLAlchemy's own clauses
 
+    return _Written(sa.Boolean(), write, column)
 
-class server_now(_Written):  # noqa: N801  # named like the SQL it renders
+
+def server_now() -> sa.ColumnElement[int]:
     """The time at the start of the statement in milliseconds, which does not depend on the clock of a process."""
 
-    type = sa.BigInteger()
-
-    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+    def write(_: _Sql, on_sqlite: bool) -> str:
         if on_sqlite:
             return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
         return "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+
+    return _Written(sa.BigInteger(), write)
 
 
 def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:

@@ -3,8 +3,7 @@
 A list by time reads a range of the ID index. Rows get their ID when they are written, a little after the time they
 show. A row written at most `slack_ms` after its time has a higher ID than every row whose time is `slack_ms` earlier,
 and a lower ID than every row whose time is `slack_ms` later. A binary search of the primary key therefore finds, in
-about thirty probes, two IDs that enclose all rows of a time range. Other rows between these IDs are excluded by their
-time.
+about thirty probes, two IDs that enclose all rows of a time range. Others between them are excluded by their time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The shared metadata object, and column types that both databases support without conversion.
 
-Columns contain only integers, text, bytes, floats and booleans. Times are milliseconds since the epoch, and JSON is
-text or bytes.
+Columns contain integers, text, bytes, floats and booleans. Times are in milliseconds; JSON is text or bytes.
 """
 
 from __future__ import annotations

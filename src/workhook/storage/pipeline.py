@@ -42,8 +42,7 @@ def _parsed(sql: bytes) -> bytes:
 
 _EXECUTED = _message(_EXECUTE, b"\0" + b"\0\0\0\0")
 BEGIN = _parsed(b"BEGIN") + _EXECUTED
-# Hot statements find rows by index. While statistics lag behind, a plan that was made for a nearly empty table would
-# otherwise read all of it.
+# Otherwise, while statistics lag behind, a plan for a nearly empty table would read all of a large one.
 _PLANNED = {
     True: _parsed(b"SET plan_cache_mode TO force_generic_plan") + _EXECUTED
     + _parsed(b"SET enable_seqscan TO off") + _EXECUTED,

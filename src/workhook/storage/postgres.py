@@ -20,7 +20,7 @@ from sqlalchemy.sql.expression import Executable
 from workhook.core import clock
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, slow
-from workhook.storage.database import Database, DeferredRead, DeferredWrite, Reader, Row, Transaction
+from workhook.storage.database import Database, DeferredRead, Reader, Row, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined
 
@@ -178,7 +178,6 @@ class ListeningConnection:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        """Provide the connection, with the errors of `PooledConnection`."""
         async with self._turn:
             connection = self.connection
             if connection is None or connection.is_closed():
@@ -311,20 +310,6 @@ class PostgresTransaction(Transaction):
 
     def _together(self, question: DeferredRead | None) -> BoundStatement:
         waiting, self.deferred = self.deferred, []
-        parts, arguments, plans = self._parts(waiting)
-        if question is not None:
-            known = self._compile(question.statement)
-            sql, arguments = known.sql, arguments + known.arguments(question.params)
-            plans.append(known.planned_once)
-        else:
-            _, sql, _ = parts.pop()
-        once = False if False in plans else True if True in plans else None
-        return BoundStatement(joined(tuple(parts), sql) if parts else sql, arguments, once)
-
-    def _parts(
-        self, waiting: Sequence[DeferredWrite]
-    ) -> tuple[list[tuple[str, str, int]], list[Any], list[bool | None]]:
-        """Return the parts for `joined`, the values, and whether each part is planned once."""
         parts, arguments, plans = [], list[Any](), list[bool | None]()
         for name, statement, rows in waiting:
             known = self._compile(statement)
@@ -333,7 +318,14 @@ class PostgresTransaction(Transaction):
             parts.append((name, asked.sql, len(asked.arguments)))
             arguments += asked.arguments
             plans.append(asked.planned_once)
-        return parts, arguments, plans
+        if question is not None:
+            known = self._compile(question.statement)
+            sql, arguments = known.sql, arguments + known.arguments(question.params)
+            plans.append(known.planned_once)
+        else:
+            _, sql, _ = parts.pop()
+        once = False if False in plans else True if True in plans else None
+        return BoundStatement(joined(tuple(parts), sql) if parts else sql, arguments, once)
 
 
 def as_single_statement(known: Statement, rows: Sequence[Params]) -> BoundStatement | None:
@@ -360,7 +352,7 @@ class PostgresDatabase(Database):
         metrics.CONNECTIONS.labels("idle").set_function(lambda: self._pool.idle)
         self._compile = Compiler(dialects.postgresql())
         self.signals = Signals()
-        self._slow = slow.SlowReadLimiter()
+        self._slow = asyncio.Semaphore(slow.AT_ONCE)
         self._outgoing: dict[str, set[int]] = defaultdict(set)
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
@@ -439,7 +431,7 @@ class PostgresDatabase(Database):
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), self._connect() as connection:
+        async with slow.turn(self._slow), self._connect() as connection:
             await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(

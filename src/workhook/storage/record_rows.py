@@ -14,17 +14,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import sqlalchemy as sa
 
-from workhook.core.records import (
-    Record,
-    RecordField,
-    Stored,
-    Wire,
-    compiled,
-    converted,
-    fields_of,
-    shown_fields,
-    wire_of,
-)
+from workhook.core import records
+from workhook.core.records import Record, RecordField, Wire, fields_of
 from workhook.storage.metadata import BigId
 
 R = TypeVar("R", bound=Record)
@@ -36,7 +27,7 @@ _TYPES: dict[Any, Any] = {str: sa.Text, int: sa.BigInteger, bool: sa.Boolean}
 def _columns(record: type[Record]) -> dict[str, RecordField]:
     found = {}
     for each in fields_of(record):
-        mark = each.mark(Stored)
+        mark = each.mark(records.Stored)
         column = each.name if mark is None else mark.column
         if column is not None and _base(each) in _TYPES:
             found[column] = each
@@ -83,12 +74,12 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
     values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
     parameters = ", ".join(["row", *(each.name for each in fields_of(record) if each.name not in values)])
-    made: Callable[..., R] = compiled(f"lambda {parameters}: make({arguments})", {"make": record})
+    made: Callable[..., R] = records.compiled(f"lambda {parameters}: make({arguments})", {"make": record})
     return made
 
 
 def shown_names(record: type[Record]) -> tuple[str, ...]:
-    shown = {each.name for each in shown_fields(record)}
+    shown = {each.name for each in records.shown_fields(record)}
     return tuple(name for name, each in _columns(record).items() if each.name in shown)
 
 
@@ -99,11 +90,11 @@ def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
     """
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
-    shown = [each.name for each in shown_fields(record)]
-    form = converted(record, {name: values.get(name, name) for name in shown})
+    shown = [each.name for each in records.shown_fields(record)]
+    text, names = records.converted(record, {name: values.get(name, name) for name in shown})
     parameters = ", ".join(["row", *(name for name in shown if name not in values)])
-    made: Callable[..., Wire[R]] = compiled(
-        f"lambda {parameters}: make({form.text})", {"make": wire_of(record), **form.names}
+    made: Callable[..., Wire[R]] = records.compiled(
+        f"lambda {parameters}: make({text})", {"make": records.wire_of(record), **names}
     )
     return made
 

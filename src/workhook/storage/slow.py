@@ -28,23 +28,18 @@ class QueryTooSlow(Unavailable):
         super().__init__("The search takes too long. Narrow it down, or try again later.", retry_after_s=10)
 
 
-class SlowReadLimiter:
-    """A limit of `AT_ONCE` concurrent slow reads."""
-
-    def __init__(self) -> None:
-        self._free = asyncio.Semaphore(AT_ONCE)
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                await self._free.acquire()
-        except TimeoutError:
-            raise QueryTooSlow() from None
-        try:
-            yield
-        finally:
-            self._free.release()
+@asynccontextmanager
+async def turn(free: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Wait for a turn among `AT_ONCE` slow reads."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            await free.acquire()
+    except TimeoutError:
+        raise QueryTooSlow() from None
+    try:
+        yield
+    finally:
+        free.release()
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:

@@ -46,8 +46,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     pragmas = ["journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"]
     if not readonly:
-        # Each multi-row INSERT keeps the pages it changes until it ends. In files these made up a third of the bytes
-        # written per event.
+        # A multi-row INSERT keeps the pages it changes: in files, a third of the bytes written per event.
         pragmas.append("temp_store=MEMORY")
     for pragma in [*pragmas, f"busy_timeout={int(BUSY_TIMEOUT_S * 1000)}", f"query_only={int(readonly)}"]:
         connection.execute(f"PRAGMA {pragma}")
@@ -229,8 +228,6 @@ class _SqliteSnapshot(Reader):
 
 
 class SqliteDatabase(Database):
-    """A SQLite database. Open it with `await SqliteDatabase.open(path)`."""
-
     name = "sqlite"
 
     def __init__(self, path: Path, readers: int) -> None:
@@ -241,7 +238,7 @@ class SqliteDatabase(Database):
         self._readers = ConnectionThreads(path, readers, readonly=True)
         self._slow_readers = ConnectionThreads(path, slow.AT_ONCE, readonly=True)
         self._opened = path.stat()
-        self._slow = slow.SlowReadLimiter()
+        self._slow = asyncio.Semaphore(slow.AT_ONCE)
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._waiting = 0  # for the turn
@@ -359,7 +356,7 @@ class SqliteDatabase(Database):
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
-        async with self._slow.turn():
+        async with slow.turn(self._slow):
             return await self._slow_readers.submit(
                 lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
             )

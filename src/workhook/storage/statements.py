@@ -173,18 +173,11 @@ def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
 def _use_of(statement: Executable) -> _Use:
     known = _uses.get(statement)
     if known is None:
-        known = _uses[statement] = _inspect(
-            statement.of("postgresql") if isinstance(statement, PerDialect) else statement
-        )
+        parsed: Any = statement.of("postgresql") if isinstance(statement, PerDialect) else statement
+        written = parsed.table if isinstance(parsed, sa.Insert | sa.Update | sa.Delete) else None
+        inserts = isinstance(parsed, sa.Insert)
+        # An INSERT names its own table without reading it. It reads only the tables of its SELECT.
+        looked_at = [each for each in visitors.iterate(parsed) if isinstance(each, sa.Select)] if inserts else [parsed]
+        read = {table for each in looked_at for table in visitors.iterate(each) if isinstance(table, sa.Table)}
+        known = _uses[statement] = _Use(written, frozenset[sa.FromClause](read), inserts)
     return known
-
-
-def _inspect(statement: Any) -> _Use:  # every Executable here is a ClauseElement
-    written = statement.table if isinstance(statement, sa.Insert | sa.Update | sa.Delete) else None
-    inserts = isinstance(statement, sa.Insert)
-    # An INSERT names its own table without reading it. It reads only the tables of its SELECT.
-    looked_at = (
-        [each for each in visitors.iterate(statement) if isinstance(each, sa.Select)] if inserts else [statement]
-    )
-    read = {table for each in looked_at for table in visitors.iterate(each) if isinstance(table, sa.Table)}
-    return _Use(written, frozenset[sa.FromClause](read), inserts)

@@ -86,8 +86,7 @@ async def in_order(
     """Process rows once in order, however many of them remain, and return the sum of `do`.
 
     `following(last, limit)` returns the first rows after `last` (None: from the beginning), and `do(last, rows)`
-    processes them, after a failure fewer. Raises `Unavailable`, and the last error once `SKIPPED_MAX` rows were
-    skipped.
+    processes them, after a failure fewer. Raises `Unavailable`, and the last error after `SKIPPED_MAX` skipped rows.
     """
     done, size_now, last = 0, _BatchSize(kind, size), None
     while rows := await following(last, size_now.limit):

@@ -124,6 +124,17 @@ _RESTORED: Mapping[str, str] = {
     "task": text("%(who)s restored the task “%(what)s”."),
     "file": text("%(who)s restored the file “%(what)s”."),
 }
+_DRAFT: Mapping[str, str] = {
+    "created": text("%(who)s created a draft invoice."),
+    "edited": text("%(who)s updated a draft invoice."),
+    "deleted": text("%(who)s deleted a draft invoice."),
+}
+_OF_ONESELF: Mapping[tuple[str, str | None], str] = {
+    ("client", "added"): text("%(who)s joined as a client."),
+    ("client", "removed"): text("%(who)s left the project."),
+    ("member", "added"): text("%(who)s joined the team."),
+    ("member", "removed"): text("%(who)s left the team."),
+}
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s completed “%(what)s” by moving it from %(from)s to %(to)s.")
 _CLOSED_BY = text("%(who)s completed “%(what)s” with commit %(commit)s “%(message)s”.")
@@ -237,7 +248,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(FIELDS[name]) for name in _changed(payload)),
+        "fields": ", ".join(gettext(FIELDS[name]) for name in _changes(payload) if name in FIELDS),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -265,18 +276,28 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _ACROSS
     if event == "task" and moved and action == "completed":
         return _FINISHED_BY
-    if event == "task" and action == "edited" and _changed(payload):
+    if event == "task" and action == "edited" and FIELDS.keys() & _changes(payload):
         return _CHANGED
     if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
         return _ATTACHED if changed.get("to") else _TAKEN_OFF
     if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
         is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
         return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
+    if event == "invoice" and not found_in(payload, event, "invoice_number"):
+        return _DRAFT.get(action or "", _OTHER)
+    if (own := _OF_ONESELF.get((event, action))) and _is_about_sender(event, payload):
+        return own
     # A restored object also has the action `created`.
     was_there = found_in(payload, event, "created_at") != found_in(payload, event, "updated_at")
     if action == "created" and event in _RESTORED and was_there:
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
+
+
+def _is_about_sender(event: str, payload: Any) -> bool:
+    """Return whether people accepted an invitation or left, rather than being added or removed by someone else."""
+    login = found_in(payload, event, *_TITLES[event])
+    return bool(login) and login == found_in(payload, "sender", "login")
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
@@ -285,15 +306,14 @@ def _is_emptied(event: str, payload: Any) -> bool:
     return change is not None and change.get("to") == ""
 
 
+def _changes(payload: Any) -> dict[str, Any]:
+    changes = payload.get("changes") if isinstance(payload, dict) else None
+    return changes if isinstance(changes, dict) else {}
+
+
 def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    change = changes.get(name) if isinstance(changes, dict) else None
+    change = _changes(payload).get(name)
     return change if isinstance(change, dict) else None
-
-
-def _changed(payload: Any) -> list[str]:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    return [name for name in changes if name in FIELDS] if isinstance(changes, dict) else []
 
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
@@ -309,17 +329,14 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
     """Return the object's title as HTML, linked to its page if it has one."""
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # the title in the payload is always English
-        title = found_in(payload, event, "invoice_number") or gettext("(draft)")
+        title = found_in(payload, event, "invoice_number")
     if event in ("member", "client"):
         title = place.people.get(title, title)
     address = _address(place.base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")
-    form = (
-        Markup('<a href="{address}"><bdi>{title}</bdi></a>')
-        if address and not is_gone
-        else Markup("<bdi>{title}</bdi>")
-    )
-    return form.format(address=address, title=title)
+    if address and not is_gone:
+        return Markup('<a href="{}"><bdi>{}</bdi></a>').format(address, title)
+    return Markup("<bdi>{}</bdi>").format(title)
 
 
 def _address(base: str, event: str, payload: Any) -> str:
@@ -331,8 +348,6 @@ def _address(base: str, event: str, payload: Any) -> str:
     fragment = f"#{number}" if isinstance(number, int) else ""
     return f"{base}/{noun}s/{quote(its_id, safe='')}{fragment}"
 
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("activity")
 ROWS = 50
@@ -369,7 +384,6 @@ async def activity(visit: Visit) -> Response:
         entries.append(ActivityEntry(each.id, each.actor, words, each.event, each.action, at))
     return visit.page(
         "activity/activity.html",
-        access=access,
         entries=entries,
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
@@ -390,10 +404,8 @@ async def payload(visit: Visit) -> Response:
         raise NotFound()
     sent = to_show(rows[0]["payload"])
     text = json.indented(sent) or sent.decode("utf-8", "replace")
-    return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
+    return visit.page("activity/payload.html", event_id=event_id, row=rows[0], text=text)
 
-
-# --- the stream that makes open pages reload --------------------------------------------------------------------------
 
 live_places = Places("live")
 

@@ -32,7 +32,6 @@ _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 @places.get("/settings/administration")
 async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show all accounts, and forms for new users and organizations."""
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
     if form.is_refused:  # a POST has not loaded the header
@@ -79,7 +78,6 @@ async def add_user(visit: Visit) -> Response:
 @places.post("/settings/administration/organizations", makes=True, action="organization.create")
 @form_page(show_administration, _PLACE_FIELDS, section="organization")
 async def add_organization(visit: Visit) -> Response:
-    """Add an organization."""
     visit.require_recent(HERE)
 
     async def add(write: Write) -> str:
@@ -95,21 +93,18 @@ async def add_organization(visit: Visit) -> Response:
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")
 @form_page(show_administration)
 async def disable_user(visit: Visit) -> Response:
-    """Disable a user."""
     return await _change(visit, actions.disable, gettext("Account %(login)s disabled."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(show_administration)
 async def enable_user(visit: Visit) -> Response:
-    """Enable a user."""
     return await _change(visit, actions.enable, gettext("Account %(login)s enabled."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(show_administration)
 async def delete_user(visit: Visit) -> Response:
-    """Delete a user."""
     return await _change(visit, actions.remove_user, gettext("Account %(login)s deleted."))
 
 

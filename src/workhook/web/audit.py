@@ -67,7 +67,6 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label of a field in the webhook form."""
     known = {
         "events": gettext("Events"),
         "config.url": gettext("Payload URL"),
@@ -87,8 +86,6 @@ def _shown(value: object) -> str:
         return ", ".join(map(str, value))
     return gettext("none") if value in (None, "") else str(value)
 
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("audit")
 
@@ -110,16 +107,6 @@ class AuditFilter(msgspec.Struct):
     @property
     def is_set(self) -> bool:
         return any(msgspec.structs.astuple(self))
-
-
-class AuditLine(msgspec.Struct, frozen=True):
-    """An entry on the page. `person` is the actor, if they belong to the organization. `details` are facts as JSON."""
-
-    entry: AuditEntry
-    person: Account | None
-    details: str
-    is_refused_page: bool
-    changes: list[str]
 
 
 @places.get("/{owner}/audit")
@@ -212,7 +199,7 @@ async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None
     return named[0] if len(named) == 1 else None
 
 
-def _line(entry: AuditEntry, person: Account | None) -> AuditLine:
+def _line(entry: AuditEntry, person: Account | None) -> dict[str, object]:
     known = {
         "actor_ip": entry.actor_ip,
         "token": entry.programmatic_access_type,
@@ -223,5 +210,10 @@ def _line(entry: AuditEntry, person: Account | None) -> AuditLine:
     }
     values = {name: value for name, value in known.items() if value is not None}
     details = msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else ""
-    is_refused_page = entry.status is not None and entry.action == VIEW
-    return AuditLine(entry, person, details, is_refused_page, changes(entry))
+    return {
+        "entry": entry,
+        "person": person,
+        "details": details,
+        "is_refused_page": entry.status is not None and entry.action == VIEW,
+        "changes": changes(entry),
+    }

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
-from workhook.core.errors import Malformed, NotFound
+from workhook.core.errors import Malformed, NotFound, require_found
 from workhook.core.text import one_line
 from workhook.core.zones import end_of
 from workhook.http.calls import Response
@@ -44,7 +44,6 @@ FILTER_MAX = 255  # characters
 
 @places.get("/{owner}/{project}")
 async def board(visit: Visit) -> Response:
-    """Show the board of a project."""
     access = await visit.follow()
     given = paging.given(visit)
     filters = {name: given[name] for name in FILTERS if name in given}
@@ -57,15 +56,12 @@ async def board(visit: Visit) -> Response:
     )
     return visit.page(
         "board/board.html",
-        access=access,
         board=shown,
         filters=filters,
         given={name: filters.get(name, "") for name in FILTERS},
         people=people,
         labels=labels,
         back=back,
-        may_write=access.may_write,
-        may_arrange=access.may_write and not access.is_client,
         starter=PROJECT_TEMPLATES[0],
     )
 
@@ -83,7 +79,6 @@ async def filter_cards(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True, action="task.create")
 async def add_task(visit: Visit) -> Response:
-    """Add a card to a column."""
     access = await visit.access()
     create = visit.form(TaskCreate, "title", project_id=access.repository.project_id)
     task = await visit.change(lambda write: actions.create_task(write, visit.path("column_id"), create), retry=BUSY)
@@ -117,8 +112,6 @@ def board_address(visit: Visit) -> str:
     """Return the board's address with the filters of the page that sent the form."""
     return paging.back_to(visit, paging.project_address(visit))
 
-
-# --- bulk changes ----------------------------------------------------------------------------------------------------
 
 card_places = Places("selection")
 
@@ -276,8 +269,6 @@ def _priority(visit: Visit, tasks: Sequence[Task]) -> Planned:
 _CHANGES = {"move": _move, "assign": _assign, "label": _label, "priority": _priority, "delete": _delete}
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------
-
 column_places = Places("columns")
 
 
@@ -308,7 +299,6 @@ async def edit_column(visit: Visit) -> Response:
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
 async def place_column(visit: Visit) -> Response:
-    """Move a column to `position`."""
     _, before, _ = await _column(visit)
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
@@ -377,9 +367,7 @@ async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
     """Return the access, the column in the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
     found = await columns.list_board_columns(visit.database, access.repository.id)
-    column = next((each for each in found if each.id == visit.path("column_id")), None)
-    if column is None:
-        raise NotFound()
+    column = require_found(next((each for each in found if each.id == visit.path("column_id")), None))
     return access, column, found
 
 
@@ -426,19 +414,7 @@ class BoardColumn(msgspec.Struct, frozen=True):
     more: bool
 
 
-class BoardView(msgspec.Struct, frozen=True):
-    columns: Sequence[BoardColumn]
-
-    @property
-    def count(self) -> int:
-        return sum(each.count for each in self.columns)
-
-    @property
-    def shown(self) -> int:
-        return sum(len(each.cards) for each in self.columns)
-
-
-async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
+async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> list[BoardColumn]:
     """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_board_columns(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
@@ -469,12 +445,10 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
             runs=task.id in running,
         )
 
-    return BoardView(
-        [
-            BoardColumn(column, [card(task) for task in shown], len(tasks), more)
-            for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
-        ]
-    )
+    return [
+        BoardColumn(column, [card(task) for task in shown], len(tasks), more)
+        for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
+    ]
 
 
 async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -23,7 +22,7 @@ from workhook.web.frame.formats import day_name, month_names, reader_zone, shown
 from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
+from workhook.web.listing import TaskRow, edit_task, row_of, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.history import feeds
@@ -54,22 +53,6 @@ class Span(msgspec.Struct, frozen=True):
     def value(self) -> tuple[str, str]:
         """Return the query parameter of the span."""
         return ("week", self.first.isoformat()) if self.month is None else ("month", f"{self.month:%Y-%m}")
-
-
-class Day(msgspec.Struct, frozen=True):
-    """A day of the calendar. `is_other` marks days outside the shown month."""
-
-    day: date
-    is_other: bool
-    rows: Sequence[TaskRow]
-
-
-class Calendar(msgspec.Struct, frozen=True):
-    """The due tasks of a span. `more` is true if more tasks are due than are shown."""
-
-    weeks: Sequence[Sequence[Day]]
-    count: int
-    more: bool
 
 
 def span_of(visit: Visit) -> Span:
@@ -120,8 +103,8 @@ def _month(first: date) -> Span:
     )
 
 
-async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
-    """Return the tasks that are due in the span."""
+async def read_calendar(visit: Visit, access: Access, span: Span) -> dict[str, object]:
+    """Return the weeks of the span with the tasks that are due, and whether `more` are due than are shown."""
     zone, after = reader_zone(), span.last + timedelta(days=1)
     start = min(midnight_of(span.first), start_of(span.first, zone))
     end = max(midnight_of(after), start_of(after, zone))
@@ -136,16 +119,15 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:
         assert task.deadline is not None, "the list has only tasks with a deadline"
-        by_day.setdefault(shown_day(task.deadline), []).append(task_row(access, task, now))
+        row = row_of(task, now, may_edit=access.may_change(task.user_id))
+        by_day.setdefault(shown_day(task.deadline), []).append(row)
     days = []
     for number in range((after - span.first).days):
         day = span.first + timedelta(days=number)
         is_other = span.month is not None and day.month != span.month.month
-        days.append(Day(day, is_other, by_day.get(day, [])))
-    return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
+        days.append({"day": day, "is_other": is_other, "rows": by_day.get(day, [])})
+    return {"weeks": [days[at : at + 7] for at in range(0, len(days), 7)], "count": len(shown), "more": more}
 
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("calendar")
 
@@ -158,7 +140,6 @@ async def calendar(visit: Visit) -> Response:
     people = await logins_of(visit.database, access)
     return visit.page(
         "calendar/calendar.html",
-        access=access,
         span=span,
         calendar=await read_calendar(visit, access, span),
         today=formats.today(),
@@ -183,8 +164,6 @@ async def move_deadline(visit: Visit) -> Response:
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(paging.back_to(visit, address), message % {"title": after.title, "day": day}, undo=undo)
 
-
-# --- feeds ------------------------------------------------------------------------------------------------------------
 
 routes = Routes(PAGES, "pages")
 feed_places = Places("calendar_feeds")
@@ -212,7 +191,6 @@ async def page_calendar_feed(call: Call) -> Response:
 
 @feed_places.get(_FEED)
 async def show_feeds(visit: Visit) -> Response:
-    """Show the visitor's feeds."""
     return await _page(visit, await visit.access())
 
 
@@ -243,7 +221,6 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
     return visit.page(
         "calendar/feed.html",
         has_secret=bool(address),
-        access=access,
         feeds=[(PROJECT, of_project), (ASSIGNED, assigned)],
         address=address,
         made=made,

@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import NotFound
+from workhook.core.errors import NotFound, require_found
 from workhook.http.calls import Call, Response
 from workhook.identity import members
 from workhook.identity.context import Write
@@ -53,9 +53,7 @@ PROJECT_TEMPLATES = (
 
 async def add_from_template(write: Write, create: ProjectCreate, name: str) -> Project:
     """Create a project with the columns of a template. Raises `NotFound` for an unknown template."""
-    template = next((each for each in PROJECT_TEMPLATES if each.name == name), None)
-    if template is None:
-        raise NotFound()
+    template = require_found(next((each for each in PROJECT_TEMPLATES if each.name == name), None))
     project = await add_project(write, create)
     await add_columns(write, project.id, template)
     return project
@@ -65,8 +63,6 @@ async def add_columns(write: Write, project_id: str, template: ProjectTemplate) 
     for title, finished in template.columns:
         await add_column(write, project_id, ColumnCreate(title=gettext(title), finished=finished))
 
-
-# --- an organization or a user ----------------------------------------------------------------------------------------
 
 places = Places("owner")
 
@@ -80,14 +76,9 @@ class OwnerView(NamedTuple):
     role: str | None
     projects: list[Project]
 
-    @property
-    def may_create(self) -> bool:
-        return self.role is not None
-
 
 @places.get("/{owner}")
 async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the projects and people of an account."""
     view = await find_owner(visit)
     shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
     people: list[InOrganization] = []
@@ -112,7 +103,7 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
 async def create_project(visit: Visit) -> Response:
     """Create a project with the columns of a template."""
     view = await find_owner(visit)
-    if not view.may_create:
+    if view.role is None:
         raise NotFound()
     template = visit.fields.get("template", "")
     create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)

@@ -10,8 +10,8 @@ from workhook.web.frame import formats
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.work.history.notifications import queries
-from workhook.work.history.notifications.queries import ID_MAX, Notification, path_of
+from workhook.work.history import notifications as queries
+from workhook.work.history.notifications import ID_MAX, Notification, path_of
 
 _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),
@@ -26,25 +26,16 @@ _SENTENCES: Mapping[str, str] = {
     "invitation": text("%(who)s invited you to %(what)s."),
     "hook_disabled": text("Webhook %(what)s was disabled."),
 }
-ICONS: Mapping[str, str] = {
-    "mention": "message-square",
-    "assignment": "user",
-    "deadline": "calendar",
-    "invoice": "receipt",
-    "payment": "coins",
-    "invitation": "mail",
-    "hook_disabled": "webhook",
+KINDS: Mapping[str, tuple[str, str, str]] = {
+    "mention": ("message-square", text("Mentions"), text("Someone mentions you in a comment")),
+    "assignment": ("user", text("Assignments"), text("Someone assigns a task to you")),
+    "deadline": ("calendar", text("Due dates"), text("One of your tasks is due within a day")),
+    "invoice": ("receipt", text("Invoices"), text("An invoice for your project is issued, voided, or credited")),
+    "payment": ("coins", text("Payments"), text("A payment is recorded or refunded")),
+    "invitation": ("mail", text("Invitations"), text("Someone invites you to an organization or project")),
+    "hook_disabled": ("webhook", text("Webhooks"), text("Workhook disables a webhook you manage")),
 }
-KINDS: Mapping[str, tuple[str, str]] = {
-    "mention": (text("Mentions"), text("Someone mentions you in a comment")),
-    "assignment": (text("Assignments"), text("Someone assigns a task to you")),
-    "deadline": (text("Due dates"), text("One of your tasks is due within a day")),
-    "invoice": (text("Invoices"), text("An invoice for your project is issued, voided, or credited")),
-    "payment": (text("Payments"), text("A payment is recorded or refunded")),
-    "invitation": (text("Invitations"), text("Someone invites you to an organization or project")),
-    "hook_disabled": (text("Webhooks"), text("Workhook disables a webhook you manage")),
-}
-"""The label and the description of each kind in the settings."""
+"""The icon of each kind, and its label and description in the settings."""
 
 
 def sentence(each: Notification) -> str:
@@ -57,8 +48,6 @@ def sentence(each: Notification) -> str:
     return gettext(_SENTENCES[key], who=who, what=each.title, amount=amount)
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("inbox")
 
 ROWS = 50
@@ -66,7 +55,6 @@ ROWS = 50
 
 @places.get("/inbox")
 async def inbox(visit: Visit) -> Response:
-    """Show the visitor's notifications."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
     found = await queries.find_notifications(
         visit.database,
@@ -79,7 +67,7 @@ async def inbox(visit: Visit) -> Response:
     further = {"unread": "1"} if unread else {}
     return visit.page(
         "inbox/inbox.html",
-        notifications=[(each, sentence(each), path_of(each), ICONS[each.kind]) for each in shown],
+        notifications=[(each, sentence(each), path_of(each), KINDS[each.kind][0]) for each in shown],
         newest=shown[0].id if shown else 0,
         only_unread=unread,
         begins=before is None,
@@ -94,7 +82,6 @@ def _query(query: dict[str, str]) -> str:
 
 @places.post("/inbox/{notification_id}/read", action="notification.mark_read")
 async def read_one(visit: Visit) -> Response:
-    """Mark a notification as read."""
     number = visit.call.path_integer("notification_id")
     if not await visit.change(lambda write: queries.mark_read(write.tx, write.actor, number, write.now)):
         raise NotFound()

@@ -33,8 +33,7 @@ from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
 from workhook.work.board.tasks.schemas import Task, urgency
-from workhook.work.history.all_projects.people import list_all_people
-from workhook.work.history.all_projects.schemas import AllTasksQuery
+from workhook.work.history.all_projects import AllTasksQuery, list_all_people
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of
@@ -54,22 +53,11 @@ class TaskRow(msgspec.Struct, frozen=True):
     may_edit: bool
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Rows under a heading. `title` is None in a list without groups."""
-
-    title: str | None
-    rows: Sequence[TaskRow]
-
-
 def query_of(visit: Visit) -> TasksQuery:
     """Return the filters in the query. Raises `Invalid`."""
     query = paging.query_of(TasksQuery, paging.given(visit), ROWS)
     query.timezone = str(formats.reader_zone())
     return query
-
-
-def task_row(access: Access, task: Task, now: int) -> TaskRow:
-    return row_of(task, now, may_edit=access.may_change(task.user_id))
 
 
 def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
@@ -93,11 +81,11 @@ def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
-    """Group the rows. A task with several assignees or labels is in several groups."""
+def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[tuple[str | None, Sequence[TaskRow]]]:
+    """Return the groups with their titles. A task with several assignees or labels is in several groups."""
     keys = _KEYS.get(by)
     if keys is None:
-        return [Group(None, rows)] if rows else []
+        return [(None, rows)] if rows else []
     names: dict[str, str] = {}
     if by == "person":
         names = Names(person for row in rows for person in row.task.assignees).by_login
@@ -109,7 +97,7 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
         order = [key for key in _SPANS if key in found]
     else:
         order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
-    return [Group(_heading(by, names.get(key, key)), found[key]) for key in order]
+    return [(_heading(by, names.get(key, key)), found[key]) for key in order]
 
 
 _SPANS = ("overdue", "today", "week", "later", "none", "done")
@@ -187,7 +175,6 @@ def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
 
 
 def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
-    """Return the form that restores the changed fields."""
     fields = {"back": edit_fields.get("back", "")}
     if "priority" in edit_fields:
         fields["priority"] = before.priority or ""
@@ -200,24 +187,21 @@ def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
     return Undo(action, fields)
 
 
-# --- the list of a project --------------------------------------------------------------------------------------------
-
 places = Places("list")
 
 
 @places.get("/{owner}/{project}/list")
 async def task_list(visit: Visit) -> Response:
-    """Show the tasks of a project as a table."""
     access = await visit.follow()
     query, now = query_of(visit), now_ms()
     source, sort = source_of_project(access), listing.sort_of(query)
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
     found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
     page, headers = lists.page(visit.call, found, query)
+    rows = [row_of(task, now, may_edit=access.may_change(task.user_id)) for task in page]
     return visit.page(
         "listing/list.html",
-        access=access,
-        groups=_grouped([task_row(access, task, now) for task in page], visit.query("group"), now),
+        groups=_grouped(rows, visit.query("group"), now),
         more=paging.next_page(headers),
         colors=await find_label_colors(visit.database, access.repository.id),
         given=defaultdict(str, paging.given(visit)),
@@ -253,7 +237,6 @@ async def choose_people(visit: Visit) -> Response:
     assigned = [person.login for person in task.assignees]
     return visit.page(
         "listing/people.html",
-        access=access,
         task=task,
         assigned=assigned,
         people={**Names(task.assignees).by_login, **await logins_of(visit.database, access)},
@@ -264,7 +247,6 @@ async def choose_people(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/list/{task_id}", action="task.edit")
 async def edit_row(visit: Visit) -> Response:
-    """Change a field of a task in the list."""
     access = await visit.access()
     task_id = visit.path("task_id")
     before, after = await edit_task(visit, task_id, edit_of(visit, access))
@@ -293,7 +275,6 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 
 @all_places.get(PATH)
 async def all_tasks(visit: Visit) -> Response:
-    """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
     # Archived projects are hidden unless the visitor filters by one.
     source, sort = source_across_projects(visit.actor, query, archived="project_id" in given), listing.sort_of(query)

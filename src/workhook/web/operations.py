@@ -9,10 +9,10 @@ from workhook.http.calls import Call, Response
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, board, calendar, home, inbox, listing, project, search, trash
-from workhook.web.account import notifications, own_data, tokens
+from workhook.web.account import notifications, own_data
 from workhook.web.account import settings as account_settings
 from workhook.web.billing import credits as task_credits
-from workhook.web.billing import drafts, invoices, lines, services, subscriptions
+from workhook.web.billing import drafts, invoices, services, subscriptions
 from workhook.web.billing import settings as billing_settings
 from workhook.web.docs import pages as docs
 from workhook.web.files import files
@@ -23,7 +23,7 @@ from workhook.web.organization import settings as organization
 from workhook.web.people import collaborators, links, people
 from workhook.web.signin import consent, installing, login, oidc
 from workhook.web.tasks import task
-from workhook.web.time import entries, own, report, week
+from workhook.web.time import entries, report, week
 from workhook.web.welcome import importing, welcome
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -31,7 +31,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *login.routes,
     *account_settings.routes,
     *account_settings.places,
-    *tokens.places,
+    *account_settings.token_places,
     *own_data.places,
     *administration.places,
     *notifications.places,
@@ -48,7 +48,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *board.places,
     *invoices.places,
     *drafts.places,
-    *lines.places,
     *subscriptions.places,
     *task_credits.places,
     *services.places,
@@ -76,7 +75,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
-    *own.places,
+    *week.own_places,
     *report.places,
     *welcome.places,
     *importing.places,
@@ -87,7 +86,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *apps.places,
     *installations.places,
     *organization.export_places,
-    *organization.trash_places,
+    *trash.owner_places,
     *project.places,
     *collaborators.places,
     *collaborators.client_places,

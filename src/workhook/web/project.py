@@ -53,13 +53,11 @@ async def administered(visit: Visit, *, recently: bool = False) -> Access:
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
-    """Return the address of the page, or of one of its sections."""
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 
 @places.get("/{owner}/{project}/settings")
 async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the settings of a project."""
     access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
@@ -71,7 +69,6 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
         "project/settings.html",
         form=form,
         status=200 if form is UNSENT else 422,
-        access=access,
         added=added,
         more_added=total > len(added),
         waiting=waiting,
@@ -130,7 +127,6 @@ async def color_label(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/settings/archive", action="project.edit")
 async def archive(visit: Visit) -> Response:
-    """Archive or unarchive a project."""
     access = await administered(visit)
     archived = visit.fields.get("archive") == "1"
     edit = ProjectEdit(archive=archived)
@@ -143,13 +139,11 @@ async def archive(visit: Visit) -> Response:
 
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the confirmation form before a project is deleted."""
-    access = await administered(visit)
+    await administered(visit)
     visit.require_recent()
     return visit.page(
         "project/delete.html",
         status=422 if form.is_refused else 200,
-        access=access,
         days=trash.KEPT_MS // DAY_MS,
         faults=form.reasons,
     )
@@ -177,7 +171,6 @@ def names(typed: str, *names: str) -> bool:
 
 @places.post("/{owner}/-/projects/{project_id}/restore", action="project.restore")
 async def restore_project(visit: Visit) -> Response:
-    """Restore a deleted project."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
     full_name = str(restored.project.full_name)  # type: ignore[attr-defined]
     return visit.done(f"/{full_name}", gettext("The project was restored."))

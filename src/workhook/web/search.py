@@ -6,8 +6,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import require_found
 from workhook.http import parameters
@@ -21,8 +19,8 @@ from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, fold_text, words_of
 from workhook.work.board.tasks.search_indexes import MARK
-from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
-from workhook.work.history.search.search import search as search_api
+from workhook.work.history.search import DRAFT, KINDS, SearchQuery, SearchResult, fold
+from workhook.work.history.search import search as search_api
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")
@@ -38,11 +36,11 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
         return [(text, False)]
     parts: list[Part] = []
     at = 0
-    whole = fold(text)
+    letters, places = fold(text)
     # Short words match only at the beginning of a word.
     each = (("" if len(word) >= PART_MIN and inside else r"(?<!\w)") + re.escape(word) for word in wanted)
-    for found in re.finditer("|".join(each), whole.letters):
-        start, end = whole.places[found.start()], whole.places[found.end() - 1] + 1
+    for found in re.finditer("|".join(each), letters):
+        start, end = places[found.start()], places[found.end() - 1] + 1
         if start < at:  # the second letter of a character that is spelled with two
             continue
         parts += [(text[at:start], False), (text[start:end], True)]
@@ -56,42 +54,21 @@ def without_signs(text: str) -> str:
     return " ".join(_LINE_SIGNS.sub(" ", plain).split())
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("search")
 PROJECTS = "project"  # a kind of result that only this page has
 _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_reply": "reply"}
 
 
-class Hit(msgspec.Struct, frozen=True):
-    """A search result. `base` is the address of its project; `number` is the number of a task."""
-
-    kind: str
-    address: str
-    number: int | None
-    title: Sequence[Part]
-    excerpt: Sequence[Part]
-    base: str
-    project: str
-    at: int
-
-
-class SearchResults(msgspec.Struct, frozen=True):
-    hits: Sequence[Hit] = ()
-    incomplete: bool = False
-    more: str | None = None
-
-
 @places.get("/search")
 async def search(visit: Visit) -> Response:
-    """Search tasks, comments, files, projects, invoices and credit notes."""
     text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
     within = await _project(visit)
     words = words_of(text)
-    found = SearchResults()
+    found: dict[str, object] = {"hits": (), "incomplete": False, "more": None}
     named: Sequence[Project] = []
     if words:
-        found, named = await asyncio.gather(_find(visit, within, text, kind), _named(visit, within, words, kind))
+        listed, named = await asyncio.gather(_find(visit, within, text, kind), _named(visit, within, words, kind))
+        found |= listed
     return visit.page(
         "search/search.html",
         q=text,
@@ -113,9 +90,9 @@ async def _project(visit: Visit) -> Repository | None:
     return require_found(await queries.find_repository(visit.database, owner, name, visit.actor.user.id))
 
 
-async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -> SearchResults:
+async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -> dict[str, object]:
     if kind == PROJECTS:
-        return SearchResults()
+        return {}
     given = {"q": text, "type": kind, "cursor": visit.query("cursor")}
     fields = {name: [value] for name, value in given.items() if value}
     query = parameters.gather(SearchQuery, fields, {} if within is None else {"project_id": within.project_id})
@@ -124,7 +101,7 @@ async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -
     ids = {each.project.id for each in results}
     projects = await listing.find_visible(visit.database, visit.actor, ids)
     hits = [_hit(each, projects[each.project.id], words_of(text)) for each in results if each.project.id in projects]
-    return SearchResults(hits, listed.body.incomplete_results, paging.next_page(listed.headers))
+    return {"hits": hits, "incomplete": listed.body.incomplete_results, "more": paging.next_page(listed.headers)}
 
 
 async def _named(visit: Visit, within: Repository | None, words: str, kind: str) -> Sequence[Project]:
@@ -134,23 +111,22 @@ async def _named(visit: Visit, within: Repository | None, words: str, kind: str)
     return await listing.search_by_title(visit.database, visit.actor, words)
 
 
-def _hit(result: SearchResult, project: Project, words: str) -> Hit:
+def _hit(result: SearchResult, project: Project, words: str) -> dict[str, object]:
     base = "/" + project.full_name
     title = gettext(DRAFT) if result.type == "invoice" and result.title == DRAFT else result.title
-    return Hit(
-        kind=result.type,
-        address=base + _address(result),
-        number=result.number,
-        title=marked(title, words, inside="comment" not in result.type),
-        excerpt=marked(without_signs(result.excerpt or ""), words, inside=result.type == "invoice"),
-        base=base,
-        project=project.title,
-        at=parse_rfc3339(result.created_at),
-    )
+    return {
+        "kind": result.type,
+        "address": base + _address(result),
+        "number": result.number,
+        "title": marked(title, words, inside="comment" not in result.type),
+        "excerpt": marked(without_signs(result.excerpt or ""), words, inside=result.type == "invoice"),
+        "base": base,
+        "project": project.title,
+        "at": parse_rfc3339(result.created_at),
+    }
 
 
 def _address(result: SearchResult) -> str:
-    """Return the address within the project."""
     if result.invoice:
         return f"/billing/{result.invoice.id}"
     found = result.task or result.file

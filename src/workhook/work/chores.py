@@ -19,9 +19,8 @@ from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
 from workhook.work.administration import deletion
-from workhook.work.files import trash as files_trash
-from workhook.work.history import trash
-from workhook.work.history.notifications import chores as notifications
+from workhook.work.files import actions as files
+from workhook.work.history import notifications, trash
 from workhook.work.money.checkouts import billing
 from workhook.work.money.credits import ledger
 from workhook.work.portability.imports import people as imported_people
@@ -113,7 +112,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),
     Chore("audit_log", HOUR_S, _forget_audit_entries),
     Chore("deleted_tasks", HOUR_S, trash.purge_tasks),
-    Chore("deleted_files", HOUR_S, files_trash.purge),
+    Chore("deleted_files", HOUR_S, files.purge),
     Chore("deleted_projects", HOUR_S, trash.purge_projects),
     Chore("deleted_organizations", MINUTE_S, deletion.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),

@@ -1,7 +1,6 @@
 """The mail queue. Messages are leased by the database's clock, so several processes can share it.
 
-A taken message is due again when its lease expires. Its attempt count identifies the last taker; outcomes of earlier
-takers are not recorded.
+A taken message is due again when its lease expires. Its attempt count identifies the last taker, which may record.
 """
 
 from __future__ import annotations

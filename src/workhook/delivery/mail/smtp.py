@@ -70,12 +70,7 @@ class SmtpConnection:
 
     async def _try(self, outgoing: Outgoing) -> MailOutcome:
         try:
-            client = await self._connected()
-        except TROUBLE as error:
-            await self.close()
-            return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
-        try:
-            return await self._talk(client, outgoing)
+            return await self._talk(await self._connected(), outgoing)
         except TROUBLE as error:
             return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
 
@@ -153,8 +148,7 @@ def _refusal(code: int, reply: str, *, of_address: bool) -> MailOutcome:
     if not of_address:
         return MailOutcome("refused", words)
     status = _STATUS.match(reply)
-    # The subject digit of the enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may
-    # change.
+    # The subject digit (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may change.
     concerns_address = code in _OF_ADDRESSES
     if status is not None:
         concerns_address = status[1] in ("0", "1", "2") and status.groups() not in _OF_THE_SENDER

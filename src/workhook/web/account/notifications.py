@@ -26,7 +26,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import KINDS as WORDS
-from workhook.work.history.notifications.settings import KindSetting, find_settings, save_settings
+from workhook.work.history.notifications import KindSetting, find_settings, save_settings
 
 places = Places("notification_settings")
 
@@ -36,16 +36,14 @@ ADDRESS = "/settings/notifications"
 
 @places.get("/settings/notifications")
 async def notification_settings(visit: Visit) -> Response:
-    """Show the notification settings."""
     chosen = await find_settings(visit.database, visit.actor.user.id)
-    kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
+    kinds = [(kind, *map(gettext, WORDS[kind][1:]), choice) for kind, choice in chosen.items()]
     recipient = await find_recipient(visit.database, visit.actor.user.id)
     return visit.page("account/notifications.html", kinds=kinds, has_mail=recipients.sends_mail(), recipient=recipient)
 
 
 @places.post("/settings/notifications", action="notification_setting.edit")
 async def edit_notification_settings(visit: Visit) -> Response:
-    """Change the notification settings."""
     # Without a mail server the page has no e-mail checkboxes, and the stored choices are kept.
     has_email = "email" in visit.fields
 
@@ -94,7 +92,6 @@ async def ask_to_confirm(visit: Visit) -> Response:
 
 @places.get("/settings/notifications/confirm/{token}", action="notification_setting.edit")
 async def show_confirmation(visit: Visit) -> Response:
-    """Ask the visitor to confirm the address."""
     address = await _confirmed_by(visit, visit.database)
     return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
@@ -128,13 +125,11 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe(call: Call) -> Response:
-    """Ask whether to unsubscribe from a kind of e-mail."""
     return _page(call, _subscription(call), done=False)
 
 
 @routes.post("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe_post(call: Call) -> Response:
-    """Unsubscribe from a kind of e-mail."""
     subscription = _subscription(call)
     await call.database.in_transaction(lambda tx: _end(tx, subscription))
     return _page(call, subscription, done=True)
@@ -156,7 +151,7 @@ def _subscription(call: Call) -> Subscription:
 
 
 def _page(call: Call, subscription: Subscription, *, done: bool) -> Response:
-    label, hint = map(gettext, WORDS[subscription.kind])
+    label, hint = map(gettext, WORDS[subscription.kind][1:])
     return page(
         "mail/unsubscribe.html", done=done, label=label, hint=hint, address=UNSUBSCRIBE_PATH + call.path("token")
     )

@@ -28,14 +28,14 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.accounts import find_obstacles, remove_user
-from workhook.work.history.all_projects import api as across
-from workhook.work.history.all_projects.schemas import (
+from workhook.work.history import all_projects as across
+from workhook.work.history import notifications
+from workhook.work.history.all_projects import (
     AllCommentsQuery,
     AllFilesQuery,
     AllTasksQuery,
     AllTimesheetsQuery,
 )
-from workhook.work.history.notifications import queries, settings
 from workhook.work.money.invoices.settings import find_account_billing
 
 places = Places("own_data")
@@ -53,19 +53,17 @@ _BY_CURSOR: Sequence[tuple[str, Callable[[Call, Any], Awaitable[Any]], ListQuery
     ("timesheets", across.list_all_timesheets, AllTimesheetsQuery(user="me", per_page=PER_PAGE_MAX)),
     ("files", across.list_all_files, AllFilesQuery(user="me", per_page=PER_PAGE_MAX)),
     ("comments", across.list_comments, AllCommentsQuery(user="me", per_page=PER_PAGE_MAX)),
-    ("notifications", queries.list_notifications, queries.NotificationsQuery(per_page=PER_PAGE_MAX)),
+    ("notifications", notifications.list_notifications, notifications.NotificationsQuery(per_page=PER_PAGE_MAX)),
 )
 
 
 @places.get(PATH)
 async def show_own_data(visit: Visit) -> Response:
-    """Show the export and the deletion of the visitor's account."""
     return visit.page("account/data.html")
 
 
 @places.post(f"{PATH}/export", action="user.export")
 async def download_own_data(visit: Visit) -> Response:
-    """Download the visitor's data as JSON."""
     visit.require_recent(PATH)
     user, call = visit.actor.user, visit.call
     facts = {
@@ -73,7 +71,7 @@ async def download_own_data(visit: Visit) -> Response:
         "account": await user_get(call),
         "sign_in_email": await passwords.find_email(visit.database, user.id),
         "billing": to_response(await find_account_billing(visit.database, user.id)),
-        "notification_settings": (await settings.get_notification_settings(call)).notification_settings,
+        "notification_settings": (await notifications.get_notification_settings(call)).notification_settings,
         "sessions": [_timed(row) for row in await sessions.list_of(visit.database, user.id)],
         "apps": [_timed(row) for row in await grants.list_grants(visit.database, user.id)],
     }
@@ -83,7 +81,6 @@ async def download_own_data(visit: Visit) -> Response:
 
 
 def _timed(row: Row) -> dict[str, Any]:
-    """Return a row with its times in the API's format."""
     names: Sequence[str] = row.keys()
     return {name: to_millis_text(row[name]) if name.endswith("_at") else row[name] for name in names}
 

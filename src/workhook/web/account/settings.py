@@ -1,4 +1,4 @@
-"""A user's settings: name, language and theme, the password, sessions, and authorizations of apps."""
+"""A user's settings: name, language and theme, the password, sessions, authorizations of apps, and tokens."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ from workhook.identity.context import Write
 from workhook.identity.mail import recipients
 from workhook.identity.mail.recipients import record_language
 from workhook.identity.oauth import grants
+from workhook.identity.policy import SCOPES
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
+from workhook.identity.tokens import personal
+from workhook.identity.tokens.personal import TokenCreate
 from workhook.storage import Transaction
+from workhook.storage.pages import Page
 from workhook.web.frame import cookies, flash, texts
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.sessions import (
     FormKey,
@@ -103,7 +108,6 @@ async def settings(visit: Visit) -> Response:
 
 @places.post("/settings/profile", action="user.edit")
 async def edit_profile(visit: Visit) -> Response:
-    """Change the user's name."""
     edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
     if edit.email is not UNSET and edit.email != await _own_email(visit):
         visit.require_recent("/settings")  # users can sign in with it
@@ -142,7 +146,6 @@ async def choose_appearance(visit: Visit) -> Response:
 
 @routes.post("/settings/sessions/{session_id}/end", action="user.session_end")
 async def page_session_end(call: Call) -> Response:
-    """End a session."""
 
     async def step(tx: Transaction, session: Session) -> None:
         session_id = call.path_integer("session_id")
@@ -155,7 +158,6 @@ async def page_session_end(call: Call) -> Response:
 
 @routes.post("/settings/sessions/end-others", action="user.session_end")
 async def page_sessions_end(call: Call) -> Response:
-    """End all other sessions."""
 
     async def step(tx: Transaction, session: Session) -> None:
         ended = await sessions.end_others(tx, session.user.id, session.id)
@@ -166,7 +168,6 @@ async def page_sessions_end(call: Call) -> Response:
 
 @routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
 async def page_grant(call: Call) -> Response:
-    """Revoke the access of an app."""
 
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
@@ -189,7 +190,6 @@ async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[N
 
 @routes.get("/settings/password")
 async def page_password(call: Call) -> Response:
-    """Show the form to change or set the password."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -256,3 +256,89 @@ async def _password_form(
 async def _is_first_and_late(call: Call, session: Session) -> bool:
     """Return whether the user must re-authenticate, because they have no password yet and the sign-in is not recent."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None
+
+
+# --- personal tokens, which programs manage with /user/tokens ---------------------------------------------------------
+
+token_places = Places("tokens")
+
+SHOWN_MAX = 100
+SCOPE = "scope "  # prefix of a scope's checkbox, because a form field may occur only once
+DEFAULT_DAYS = "30"
+_LIFETIMES = {
+    "7": text("in 7 days"),
+    "30": text("in 30 days"),
+    "90": text("in 90 days"),
+    "365": text("in 1 year"),
+    "": text("never"),
+}
+_SCOPE_WORDS = {
+    "repo": text("Webhooks, events, and collaborators of your projects"),
+    "admin:repo_hook": text("View, create, edit, and delete webhooks in your projects, and publish events"),
+    "write:repo_hook": text("View, create, and edit webhooks in your projects, and publish events"),
+    "read:repo_hook": text("View webhooks in your projects and their deliveries"),
+    "admin:org_hook": text("Webhooks, events, and the audit log of organizations you own"),
+    "admin:org": text("Members, invitations, apps, and the audit log of organizations you own"),
+    "work": text("Projects, tasks, files, time, billing, and all other work you have access to"),
+    "work:read": text("Read-only access to the same data"),
+    "site_admin": text("The server’s users and organizations, while you are an administrator"),
+}
+
+
+class NoteField(msgspec.Struct):
+    note: Title
+
+
+@token_places.get("/settings/tokens")
+async def list_tokens(visit: Visit) -> Response:
+    found, total = await personal.list_own(visit.database, visit.actor, Page(SHOWN_MAX, 0))
+    return visit.page("account/tokens.html", tokens=found, more=total > len(found))
+
+
+@token_places.get("/settings/tokens/new")
+async def ask_for_token(visit: Visit) -> Response:
+    visit.require_recent()
+    return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
+
+
+async def _form(visit: Visit, form: PageForm) -> Response:
+    return visit.page(
+        "account/token_new.html",
+        form=form,
+        faults=form.reasons,
+        lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
+        scopes=[
+            (scope, gettext(words))
+            for scope, words in _SCOPE_WORDS.items()
+            if scope != "site_admin" or visit.session.is_administrator
+        ],
+    )
+
+
+@token_places.post("/settings/tokens/new", makes=True, action="token.create")
+@form_page(_form)
+async def create_token(visit: Visit) -> Response:
+    """Create a token. Only this page shows it."""
+    visit.require_recent("/settings/tokens/new")
+    note, days = visit.form(NoteField, "note").note, visit.fields.get("days", "")
+    if days not in _LIFETIMES:
+        raise NotFound()
+    scopes = [scope for scope in SCOPES if SCOPE + scope in visit.fields]
+    wanted = TokenCreate(note=note, scopes=scopes, expires_in_days=float(days) if days else None)
+    issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
+    return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
+
+
+@token_places.post("/settings/tokens/{token_id}/revoke", action="token.revoke")
+async def revoke_token(visit: Visit) -> Response:
+    """Revoke a token and those created with it."""
+    visit.require_recent("/settings/tokens")
+    token_id = visit.call.path_integer("token_id")
+
+    async def revoke(write: Write) -> None:
+        found = await personal.find_own(write.tx, write.actor, token_id)
+        if not await personal.end(write.tx, write.actor, found):
+            raise NotFound()
+
+    await visit.change(revoke)
+    return visit.done("/settings/tokens", gettext("Token revoked."))

@@ -30,7 +30,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
 from workhook.work.board.projects.listing import find_visible
-from workhook.work.history.all_projects.schemas import AllInvoicesQuery
+from workhook.work.history.all_projects import AllInvoicesQuery
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read, read_all
 from workhook.work.kernel.scopes import source_across_projects, source_of_project

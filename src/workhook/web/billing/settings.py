@@ -38,7 +38,7 @@ from workhook.work.kernel.settings import (
     ProjectBilling,
     ProjectBillingEdit,
 )
-from workhook.work.money.billing import actions, logos
+from workhook.work.money.billing import actions
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.settings import find_logo
 from workhook.work.time import rates
@@ -265,19 +265,18 @@ async def save(visit: Visit, page: AccountPage) -> Response:
 async def put_logo(visit: Visit, page: AccountPage) -> Response:
     """Set the logo of an account's invoices."""
     try:
-        logo = await logos.receive_logo(visit.call, admit=visit.admit)
+        async with actions.receive_logo(visit.call, admit=visit.admit) as put:
+            await check_alive(visit.call, visit.session)
+            await visit.change(lambda write: put(write, page.account))
     except (Invalid, TooLarge) as problem:
         return await show(visit, page, refused_form(visit.fields, problem, section=LOGO))
-    async with logo:
-        await check_alive(visit.call, visit.session)
-        await visit.change(lambda write: logo.put(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("Logo saved."))
 
 
 @account_places.post("/logo/remove", action="organization_billing.edit")
 async def remove_logo(visit: Visit, page: AccountPage) -> Response:
     """Remove the logo of an account's invoices."""
-    await visit.change(lambda write: logos.remove_logo(write, page.account))
+    await visit.change(lambda write: actions.remove_logo(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("Logo removed."))
 
 

@@ -166,7 +166,7 @@ async def start(visit: Visit) -> Response:
 async def pause(visit: Visit) -> Response:
     """Pause a subscription."""
     return await _step(
-        visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed in the meantime.")
+        visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed until you resume it.")
     )
 
 

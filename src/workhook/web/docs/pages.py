@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from workhook.core.errors import NotFound
+from workhook.core.errors import require_found
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES, Operation, is_for_programs
@@ -19,29 +19,19 @@ HITS_MAX = 20
 _known: list[Operation] = []
 
 
-class OperationHit(NamedTuple):
-    """An operation found by the search. `name` is the fragment of `/docs` that opens it."""
-
-    name: str
-    method: str
-    path: str
-    summary: str
-
-
 def register_operations(operations: Sequence[Operation]) -> None:
     """Register the operations to be found by the search."""
     _known[:] = [each for each in operations if is_for_programs(each.area)]
 
 
-def search(words: str) -> list[OperationHit]:
+def search(words: str) -> list[Operation]:
     """Return the operations with all words in their method, path, name, or summary, or else with most of them."""
     wanted = dict.fromkeys(words.lower().split())
     counted = [(sum(word in _text(each) for word in wanted), each) for each in _known]
     most = max((count for count, _ in counted), default=0)
     if not most or most * 2 < len(wanted):
         return []
-    found = [each for count, each in counted if count == most][:HITS_MAX]
-    return [OperationHit(each.name, each.method, each.area.prefixes[0] + each.path, each.summary) for each in found]
+    return [each for count, each in counted if count == most][:HITS_MAX]
 
 
 def _text(each: Operation) -> str:
@@ -73,20 +63,16 @@ async def page_docs_search(call: Call) -> Response:
 
 @routes.get("/docs/guide/{name}")
 async def page_guide(call: Call, name: str) -> Response:
-    """Show a page of the guide."""
     return await _guide_page(call, name)
 
 
 @routes.get("/docs/guide/{folder}/{name}")
 async def page_guide_in_folder(call: Call, folder: str, name: str) -> Response:
-    """Show a page in a folder of the guide."""
     return await _guide_page(call, f"{folder}/{name}")
 
 
 async def _guide_page(call: Call, name: str) -> Response:
-    if (found := guide.pages().get(name)) is None:
-        raise NotFound()
-    return await show(call, "docs/guide.html", guide_page=found)
+    return await show(call, "docs/guide.html", guide_page=require_found(guide.pages().get(name)))
 
 
 async def show(call: Call, template: str, **context: Any) -> Response:

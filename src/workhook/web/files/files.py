@@ -33,12 +33,9 @@ places = Places("files")
 async def folder(visit: Visit) -> Response:
     """Show the files of a project, one folder at a time."""
     access = await visit.follow()
-    shown = await view.read_folder(visit, access)
     return visit.page(
         "files/folder.html",
-        access=access,
-        shown=shown,
-        may_write=access.may_write,
+        shown=await view.read_folder(visit, access),
         icon_of=view.icon_of,
         limit=limit_of(visit.call),
         back=paging.with_query(visit).removeprefix("?"),
@@ -65,21 +62,19 @@ async def upload(visit: Visit) -> Response:
 
 @places.get("/{owner}/{project}/files/{file_id}")
 async def file(visit: Visit) -> Response:
-    """Show a file and the comments on it."""
     access, found = await view.find_file(visit, await visit.follow())
     kind = view.kind_of(found)
     people = await choices.list_people(visit.database, access)
     comments = await view.read_comments(visit, found)
-    texts = [text for each in comments.shown for text in (each.text, *(reply.body for reply in each.comments))]
+    texts = [text for each in comments["shown"] for text in (each.text, *(reply.body for reply in each.comments))]
     tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "files/file.html",
         prose=await Prose([each.login for each in people], visit.actor.user.login, tasks).prepare(
-            each.text for each in comments.shown
+            each.text for each in comments["shown"]
         ),
         people=people,
         has_secret=True,  # the signed link
-        access=access,
         file=found,
         link=view.link_of(visit.call, found),
         kind=kind,
@@ -87,7 +82,6 @@ async def file(visit: Visit) -> Response:
         text=await view.read_text(visit.call, found) if kind == "text" else None,
         is_cut=found.size > view.TEXT_BYTES,
         comments=comments,
-        may_write=access.may_write,
         writable=view.writable,
         folders=await actions.all_folders(visit.database, access),
         task=await view.read_task(visit, found),
@@ -96,7 +90,6 @@ async def file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/files/{file_id}/delete", action="file.delete")
 async def delete_file(visit: Visit) -> Response:
-    """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
     gone = await _change(visit, found.id, actions.delete_file)
@@ -107,7 +100,6 @@ async def delete_file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/files/{file_id}/restore", action="file.restore")
 async def restore_file(visit: Visit) -> Response:
-    """Restore a deleted file."""
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
@@ -117,7 +109,6 @@ async def restore_file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/folders", makes=True, action="folder.create")
 async def create_folder(visit: Visit) -> Response:
-    """Create a folder."""
     access = await visit.access()
     create = visit.form(FolderCreate, "title")
     made: Any = await visit.change(
@@ -129,12 +120,12 @@ async def create_folder(visit: Visit) -> Response:
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
 async def delete_folder(visit: Visit) -> Response:
     """Delete an empty folder. The undo creates a folder with the same title, since an empty one has nothing else."""
-    await visit.access()
+    access = await visit.access()
 
     async def delete(write: Write) -> Folder:
-        access, locked = await actions.lock_folder(write.tx, write.actor, visit.path("folder_id"))
-        view.require_place(visit, access)
-        await actions.delete_folder(write, access, locked)
+        its, locked = await actions.lock_folder(write.tx, write.actor, visit.path("folder_id"))
+        access.require_same_project(its)
+        await actions.delete_folder(write, its, locked)
         return locked
 
     gone = await visit.change(delete)
@@ -144,12 +135,9 @@ async def delete_folder(visit: Visit) -> Response:
 
 
 def files_address(visit: Visit, folder_id: str | None = None) -> str:
-    """Return the address of a folder, or of the files page."""
     base = paging.project_address(visit, "files")
     return f"{base}?folder={quote(folder_id)}" if folder_id else base
 
-
-# --- changes ---------------------------------------------------------------------------------------------------------
 
 change_places = Places("file_changes")
 
@@ -161,7 +149,6 @@ _ID = "fil_"
 
 @change_places.post("/{owner}/{project}/files/{file_id}/rename", action="file.edit")
 async def rename_file(visit: Visit) -> Response:
-    """Rename a file."""
     _, found = await view.find_file(visit)
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
@@ -193,12 +180,10 @@ async def change_sight(visit: Visit) -> Response:
     before = await _edit(visit, found.id, edit)
     was = {"private": "1" if before.private else "0", **_where_from(visit)}
     undo = Undo(f"{files_address(visit)}/{found.id}/sight", was)
-    text = (
-        gettext("“%(title)s” is now hidden from clients.")
-        if edit.private
-        else gettext("“%(title)s” is now visible to clients.")
-    )
-    return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
+    text = gettext("“%(title)s” is now visible to clients.", title=before.title)
+    if edit.private:
+        text = gettext("“%(title)s” is now hidden from clients.", title=before.title)
+    return visit.done(_back(visit, found.id), text, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/task", action="file.edit")
@@ -210,24 +195,21 @@ async def attach_file(visit: Visit) -> Response:
     task_id = edit.task_id or before.task_id
     address = f"{paging.project_address(visit)}/tasks/{quote(task_id, safe='')}#files" if task_id else ""
     undo = Undo(f"{files_address(visit)}/{found.id}/task", {"task_id": before.task_id or ""})
-    text = (
-        gettext("“%(title)s” was attached to the task.")
-        if edit.task_id
-        else gettext("“%(title)s” was removed from the task.")
-    )
-    return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
+    text = gettext("“%(title)s” was removed from the task.", title=before.title)
+    if edit.task_id:
+        text = gettext("“%(title)s” was attached to the task.", title=before.title)
+    return visit.done(address or _back(visit, found.id), text, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
 async def rename_folder(visit: Visit) -> Response:
-    """Rename a folder."""
-    await visit.access()
+    access = await visit.access()
     folder_id, edit = visit.path("folder_id"), FolderEdit(title=visit.form(FolderCreate, "title").title)
 
     async def rename(write: Write) -> Folder:
-        access, locked = await actions.lock_folder(write.tx, write.actor, folder_id)
-        view.require_place(visit, access)
-        await actions.edit_folder(write, access, locked, edit)
+        its, locked = await actions.lock_folder(write.tx, write.actor, folder_id)
+        access.require_same_project(its)
+        await actions.edit_folder(write, its, locked, edit)
         return locked
 
     before = await visit.change(rename)
@@ -273,8 +255,6 @@ def _back(visit: Visit, file_id: str = "") -> str:
     return f"{files_address(visit)}/{quote(file_id, safe='')}"
 
 
-# --- comments ---------------------------------------------------------------------------------------------------------
-
 comment_places = Places("file_comments")
 _FILE = "/{owner}/{project}/files/{file_id}"
 _COMMENT = f"{_FILE}/comments/{{comment_id}}"
@@ -283,7 +263,6 @@ _REPLY = f"{_COMMENT}/replies/{{reply_id}}"
 
 @comment_places.post(f"{_FILE}/comments", makes=True, action="file_comment.create")
 async def comment(visit: Visit) -> Response:
-    """Comment on a file."""
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
     await create.prepare()
@@ -293,7 +272,6 @@ async def comment(visit: Visit) -> Response:
 
 @comment_places.post(f"{_COMMENT}/edit", action="file_comment.edit")
 async def edit_comment(visit: Visit) -> Response:
-    """Edit a comment."""
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
     await edit.prepare()
@@ -311,7 +289,6 @@ async def delete_comment(visit: Visit) -> Response:
 
 @comment_places.post(f"{_COMMENT}/replies", makes=True, action="file_comment_reply.create")
 async def reply(visit: Visit) -> Response:
-    """Reply to a comment."""
     access, _ = await view.find_file(visit)
     create = visit.form(ReplyCreate, "body", **_private(visit, access))
     await _on_comment(visit, lambda write, held: discussion.create_reply(write, held.comment.id, create))
@@ -320,7 +297,6 @@ async def reply(visit: Visit) -> Response:
 
 @comment_places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
 async def edit_reply(visit: Visit) -> Response:
-    """Edit a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
     await _on_reply(visit, lambda write, held: discussion.edit(write, held, edit))
@@ -329,7 +305,6 @@ async def edit_reply(visit: Visit) -> Response:
 
 @comment_places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
 async def delete_reply(visit: Visit) -> Response:
-    """Delete a reply."""
     await view.find_file(visit)
     await _on_reply(visit, discussion.delete)
     return visit.done(_address(visit), gettext("The reply was deleted."))

@@ -25,8 +25,8 @@ from workhook.work.discussion.markup import clean
 from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
-from workhook.work.files.schemas import File, Folder
-from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
+from workhook.work.files.schemas import File
+from workhook.work.history.activity.queries import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import source_of_project
@@ -46,35 +46,8 @@ _ICONS = {"image": "image", "audio": "play", "video": "play", "text": "file-text
 log = structlog.get_logger(__name__)
 
 
-class FolderPage(msgspec.Struct, frozen=True):
-    """The contents of a folder.
-
-    `folder` is None at the top level, which lists `folders`. `every` contains all folders of the project. `older` is
-    the cursor of the next page: the ID of the last file.
-    """
-
-    folder: Folder | None
-    folders: Sequence[Folder]
-    every: Sequence[Folder]
-    files: Sequence[File]
-    older: str | None
-
-
-class Comments(msgspec.Struct, frozen=True):
-    """Comments on a file, newest last.
-
-    `later` is the cursor of the next page: the ID of the last comment. `edits` and `reply_edits` are the last edits, by
-    ID as a string.
-    """
-
-    shown: Sequence[FileComment]
-    later: int | None
-    edits: Mapping[str, LastEdit] = {}
-    reply_edits: Mapping[str, LastEdit] = {}
-
-
-async def read_folder(visit: Visit, access: Access) -> FolderPage:
-    """Return the folder and page in the query. Raises `NotFound`."""
+async def read_folder(visit: Visit, access: Access) -> dict[str, object]:
+    """Return the folder and page in the query. `folder` is None at the top level, which lists `folders`."""
     folder_id, before = visit.query("folder"), visit.query("before")
     folders = await actions.all_folders(visit.database, access)
     folder = next((each for each in folders if each.id == folder_id), None)
@@ -93,7 +66,8 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     )
     shown = found[:FILES_MAX]
     older = shown[-1].id if len(found) > FILES_MAX else None
-    return FolderPage(folder, [] if folder or before else folders, folders, shown, older)
+    listed = [] if folder or before else folders
+    return {"folder": folder, "folders": listed, "every": folders, "files": shown, "older": older}
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
@@ -114,13 +88,7 @@ async def read_task(visit: Visit, file: File) -> Task | None:
         return None
 
 
-def require_place(visit: Visit, access: Access) -> None:
-    """Raise `NotFound` unless `access` is to the project of the path."""
-    if access.repository.full_name.lower() != f"{visit.path('owner')}/{visit.path('project')}".lower():
-        raise NotFound()
-
-
-async def read_comments(visit: Visit, file: File) -> Comments:
+async def read_comments(visit: Visit, file: File) -> dict[str, Any]:
     """Return the comments after the cursor in the query, without private ones for clients."""
     after = (visit.query_id("after") or 0,)
     access, found = await comments.list_file_comments(
@@ -137,7 +105,7 @@ async def read_comments(visit: Visit, file: File) -> Comments:
         last_edits(visit.database, access, "file_comment", shown),
         last_edits(visit.database, access, "file_comment_reply", replies),
     )
-    return Comments(shown, later, edits, reply_edits)
+    return {"shown": shown, "later": later, "edits": edits, "reply_edits": reply_edits}
 
 
 async def last_edits(

@@ -11,6 +11,7 @@ import base64
 import hmac
 import re
 import secrets
+from collections.abc import Sequence
 from functools import cache
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -167,34 +168,33 @@ class _DeviceEntry(NamedTuple):
     text: str
 
 
-def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
-    """Return the ID of this browser if the user has signed in with it since their last password change, or None."""
-    known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
-    return next(known, None)
-
-
 class _DeviceFinder(NamedTuple):
-    """`find_device` bound to a request."""
+    """Finds the ID of this browser if a user has signed in with it since their last password change."""
 
-    call: Call
-    user_ids: tuple[int, ...]
+    entries: Sequence[_DeviceEntry]
+
+    @property
+    def user_ids(self) -> list[int]:
+        return [each.user_id for each in self.entries]
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        return find_device(self.call, user_id, changed_at)
+        known = (each.device for each in self.entries if (each.user_id, each.changed_at) == (user_id, changed_at))
+        return next(known, None)
 
 
 def device_finder(call: Call) -> KnownDevice | None:
     """Return a finder of this browser's device ID, or None without the cookie, which saves lookups."""
     entries = _device_entries(call)
-    return _DeviceFinder(call, tuple(each.user_id for each in entries)) if entries else None
+    return _DeviceFinder(entries) if entries else None
 
 
 def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]:
     """Return the header that adds the user to the cookie."""
-    device = find_device(call, user_id, changed_at) or secrets.token_hex(16)
+    entries = _device_entries(call)
+    device = _DeviceFinder(entries)(user_id, changed_at) or secrets.token_hex(16)
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
     entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
-    others = [each.text for each in _device_entries(call) if each.user_id != user_id]
+    others = [each.text for each in entries if each.user_id != user_id]
     return write(call, DEVICE, "~".join([entry, *others][:DEVICE_USERS_MAX]), max_age_s=DEVICE_LASTS_S)
 
 

@@ -374,6 +374,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "typed_amount": typed_amount,
     "typed_hundredths": typed_hundredths,
     "number": number,
+    "whole": whole,
     "task_credits": task_credits,
     "initials": initials,
     "hue": hue,

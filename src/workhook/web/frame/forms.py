@@ -1,10 +1,4 @@
-"""Forms of pages: their values and, after they were sent, their errors.
-
-@places.post("/{owner}/settings")
-@form_page(show, FIELDS)
-async def save(visit: Visit) -> Response:
-    \"\"\"Save the form. If it is rejected, `show(visit, form)` responds with the typed values and the errors.\"\"\"
-"""
+"""Forms of pages: their values and, after they were sent, their errors. `form_page` shows a rejected form again."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Templates call `{{ prose(task.description) }}` with the page's `Prose`. Raw HTML is shown as text, and nh3 sanitizes the
 parser's output in case of a parser bug. Images become links, because pages load nothing from other origins.
-`discussion.names` finds the people and tasks that a text mentions.
+`discussion.markdown` finds the people and tasks that a text mentions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,18 @@ from workhook.core.caching import TextCache
 from workhook.storage import Reader
 from workhook.web.frame.formats import linked
 from workhook.work.board.tasks.queries import find_numbered
-from workhook.work.discussion.markdown import Meter, TooCostly, markdown_parser, parse, steps_for
-from workhook.work.discussion.names import NAME, TASK_NUMBER, may_name, naming_pieces, naming_tokens
+from workhook.work.discussion.markdown import (
+    NAME,
+    TASK_NUMBER,
+    Meter,
+    TooCostly,
+    markdown_parser,
+    may_name,
+    naming_pieces,
+    naming_tokens,
+    parse,
+    steps_for,
+)
 from workhook.work.kernel.access import Access
 
 if TYPE_CHECKING:

@@ -40,7 +40,6 @@ def address_of(owner: str, project: str, *more: str) -> str:
 
 
 def project_address(visit: Visit, *more: str) -> str:
-    """Return the address of the current project or of a page in it."""
     return address_of(visit.path("owner"), visit.path("project"), *more)
 
 

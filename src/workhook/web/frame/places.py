@@ -14,15 +14,15 @@ redirected to the sign-in page.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, say
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, require_found, say
 from workhook.events import order
 from workhook.http import parameters
 from workhook.http.calls import Call, Response
@@ -46,7 +46,7 @@ from workhook.web.frame.sessions import (
     sign_in_redirect,
     signed_in,
 )
-from workhook.work.history.notifications.queries import count_unread
+from workhook.work.history.notifications import count_unread
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.time.timesheets.queries import RunningTimer, find_timer
 
@@ -59,38 +59,23 @@ STREAM_TYPE = "text/vnd.turbo-stream.html"
 
 
 class NumberField(str):
-    """The name of a form field with a localized number: `visit.form(LineInput, NumberField("qty"))`."""
+    """The name of a form field with a localized number, parsed by `read`: `visit.form(Line, NumberField("qty"))`."""
 
-    def read(self, typed: str) -> str:
-        return formats.read_number(typed)
+    read: Callable[[str], str]
 
-
-class QuantityField(NumberField):
-    """The name of a form field with a quantity."""
-
-    def read(self, typed: str) -> str:
-        return formats.read_quantity(typed)
-
-
-class AmountField(NumberField):
-    """The name of a form field for money or, without a currency, for credits or hours with two decimal places."""
-
-    currency: str | None
-
-    def __new__(cls, name: str, currency: str | None = None) -> AmountField:
+    def __new__(cls, name: str, read: Callable[[str], str] = formats.read_number) -> NumberField:
         made = super().__new__(cls, name)
-        made.currency = currency
+        made.read = read
         return made
 
-    def read(self, typed: str) -> str:
-        return formats.read_amount(typed, self.currency)
+
+QuantityField = partial(NumberField, read=formats.read_quantity)
+PercentField = partial(NumberField, read=formats.read_percent)
 
 
-class PercentField(NumberField):
-    """The name of a form field with a percentage."""
-
-    def read(self, typed: str) -> str:
-        return formats.read_percent(typed)
+def AmountField(name: str, currency: str | None = None) -> NumberField:  # noqa: N802  # like the others
+    """Return the name of a form field for money or, without a currency, for credits or hours with two decimals."""
+    return NumberField(name, partial(formats.read_amount, currency=currency))
 
 
 class ConfirmFirst(Exception):
@@ -111,6 +96,8 @@ class Visit:
     fields: dict[str, str] = field(default_factory=dict)
     timer: RunningTimer | None = None
     unread: int = 0
+    project_access: Access | None = None
+    """The result of `access`, which the page gets."""
     live: str | None = None
     """The address of the project's event stream, for pages that follow it."""
     sent: SentForm | None = None
@@ -140,10 +127,9 @@ class Visit:
 
     async def access(self) -> Access:
         """Return the visitor's rights in the project in the path. Raises `NotFound`."""
-        found = await self._find_repository()
-        if found is None:
-            raise NotFound()
-        return await find_access(self.database, self.actor, found.project_id)
+        found = require_found(await self._find_repository())
+        self.project_access = await find_access(self.database, self.actor, found.project_id)
+        return self.project_access
 
     async def follow(self) -> Access:
         """Return `access`, for a page that reloads when its project changes.
@@ -276,7 +262,7 @@ class Visit:
             live=self.live,
             form_action=(),
             form=form,
-            **context,
+            **{"access": self.project_access, **context},
         )
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Response:
@@ -314,10 +300,9 @@ class Places(list[Operation], RouteDecorators):
 
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
-            summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
             handler = _handler(_once(function, reads_form) if makes else function, reads_form)
             self.append(
-                Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, makes=makes, **facts)
+                Operation(PLACES, method, path, handler, name, "", None, "pages", etag=False, makes=makes, **facts)
             )
             return function
 
@@ -333,7 +318,6 @@ def for_site(
         return await function(visit, await find(visit))
 
     place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
-    place.__doc__ = inspect.getdoc(function)
     return place
 
 
@@ -360,27 +344,30 @@ def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Call
 
 def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Response]]:
     async def handle(call: Call) -> Response:
-        session = await signed_in(call)
-        if call.operation.method == "GET":
-            if session is None:
-                return sign_in_redirect(call)
-            visit = visit_of(call, session)
-            await call.services.count_page(str(session.user.id))
-            if call.operation.head:  # not for streams
-                await visit.load_frame()
-            return await _confirmed(function, visit)
+        session, is_get = await signed_in(call), call.operation.method == "GET"
+        if is_get and session is None:
+            return sign_in_redirect(call)
         try:
             if session is None:  # no redirect: the sign-in page could not restore the sent form
                 raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
             visit = visit_of(call, session)
-            await call.services.count_form(f"pages:{session.user.id}")
             media_type = (call.header("content-type") or "").lstrip().lower()
-            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
-                visit.fields = await read_form(call, session)
+            if is_get:
+                await call.services.count_page(str(session.user.id))
+                if call.operation.head:  # not for streams
+                    await visit.load_frame()
             else:
-                check_sender(call, session)
-            answer = await _confirmed(function, visit)
+                await call.services.count_form(f"pages:{session.user.id}")
+                if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
+                    visit.fields = await read_form(call, session)
+                else:
+                    check_sender(call, session)
+            answer: Response = await function(visit)
+        except ConfirmFirst as needed:
+            return confirm_redirect(needed.return_to)
         except Problem as problem:
+            if is_get:
+                raise
             refusals.translate(problem)
             if STREAM_TYPE not in (call.header("accept") or "") or problem.status >= 500:  # not sent by Turbo
                 raise
@@ -389,14 +376,6 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
         return answer
 
     return handle
-
-
-async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Response:
-    try:
-        answer: Response = await function(visit)
-    except ConfirmFirst as needed:
-        return confirm_redirect(needed.return_to)
-    return answer
 
 
 def toast(problem: Problem) -> Response:

@@ -57,7 +57,6 @@ def page(
 
 
 def html(name: str, **context: object) -> str:
-    """Render an HTML template."""
     return _environment().get_template(name).render(context)
 
 

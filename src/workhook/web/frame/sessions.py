@@ -27,7 +27,6 @@ RETURN_TO_MAX_CHARS = 8000
 QUERY_MAX_CHARS = 7500  # must fit in the next request's line
 _DECODED_AT_MOST = 4
 
-
 _seen: ContextVar[Session | None] = ContextVar("session", default=None)
 
 RECENT_MS = HOUR_MS

@@ -29,7 +29,7 @@ from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext
 from workhook.web.hooks import charts, outcomes, snippets
 from workhook.web.hooks.forms import catalogue
-from workhook.web.hooks.payloads import Line, body_text, difference, pretty, visible
+from workhook.web.hooks.payloads import body_text, difference, pretty, visible
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_page, limit_in_words
 
 places = HookPlaces("delivery")
@@ -37,7 +37,6 @@ ATTEMPTS_MAX = 100
 
 
 def states() -> dict[str, str]:
-    """Return the labels of event states."""
     return {
         "pending": gettext("queued for redelivery"),
         "retrying": gettext("retry scheduled"),
@@ -49,14 +48,13 @@ def states() -> dict[str, str]:
 
 @places.get("/{hook_id}/deliveries")
 async def deliveries(visit: Visit, site: HookSite) -> Response:
-    """Show the deliveries of a webhook."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
     retries = actions.retries_of(visit.call, hook)
     mark = await newest(visit, hook)  # before the rows, so that nothing in between is missed
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
-    now = now_ms()
+    now, limit_s = now_ms(), visit.call.services.settings.delivery_timeout_s
     ids = [each.id for each in rows.items]
     own, common = catalogue(site.owner.target)
     tests, old, waiting, running = await asyncio.gather(
@@ -68,13 +66,9 @@ async def deliveries(visit: Visit, site: HookSite) -> Response:
     return await hook_page(
         visit, "hooks/deliveries.html", site, hook, status=422 if chosen.faults else 200, chosen=chosen, rows=rows,
         states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
-        tests=tests, now=now, utc=to_seconds_text(now)[11:16], old=old, limit_s=_limit_s(visit), own=own,
+        tests=tests, now=now, utc=to_seconds_text(now)[11:16], old=old, limit_s=limit_s, own=own,
         common=common, test_event=visit.query("test"), waiting=waiting, running=running,
     )  # fmt: skip
-
-
-def _limit_s(visit: Visit) -> float:
-    return visit.call.services.settings.delivery_timeout_s
 
 
 @places.get("/{hook_id}/deliveries/newest")
@@ -93,19 +87,8 @@ async def newest(visit: Visit, hook: Hook) -> str:
     return str(rows[0]["id"]) if rows else "0"
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """Two deliveries side by side, with the headers that differ: name and both values."""
-
-    other: DeliveryDetail
-    request_headers: list[tuple[str, str, str]]
-    response_headers: list[tuple[str, str, str]]
-    payload: list[Line]
-    body: list[Line]
-
-
 @places.get("/{hook_id}/deliveries/{delivery_id}")
 async def delivery(visit: Visit, site: HookSite) -> Response:
-    """Show a delivery with its request and response."""
     hook = await hook_at(visit)
     return await _delivery_page(visit, site, hook)
 
@@ -120,6 +103,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         other = await _find(visit, hook, visit.query_id("with") or 0)
         compared = await asyncio.to_thread(_compare, found, other)
     newer, older = await _neighbours(visit, hook, found.id)
+    limit_s = visit.call.services.settings.delivery_timeout_s
     return await hook_page(
         visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,
         payload=pretty(found.request.payload) if found.request.payload else None,
@@ -127,7 +111,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
         file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
         is_test=bool(await history.find_test_deliveries(visit.database, hook.id, [found.id])),
-        is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
+        is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=limit_s,
     )  # fmt: skip
 
 
@@ -155,16 +139,17 @@ async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryIte
     return page.items[::-1]
 
 
-def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:
+def _compare(one: DeliveryDetail, other: DeliveryDetail) -> dict[str, object]:
+    """Return what differs, such as the name and both values of each header."""
     newer, older = (one, other) if one.id > other.id else (other, one)
     payloads = [json.encode(each.request.payload).decode() for each in (newer, older)]
-    return Compared(
-        other,
-        _different(one.request.headers, other.request.headers),
-        _different(one.response.headers, other.response.headers),
-        difference(*payloads) if payloads[0] != payloads[1] else [],
-        difference(newer.response.payload, older.response.payload),
-    )
+    return {
+        "other": other,
+        "request_headers": _different(one.request.headers, other.request.headers),
+        "response_headers": _different(one.response.headers, other.response.headers),
+        "payload": difference(*payloads) if payloads[0] != payloads[1] else [],
+        "body": difference(newer.response.payload, older.response.payload),
+    }
 
 
 def _different(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, str, str]]:
@@ -190,11 +175,8 @@ async def response_file(visit: Visit, site: HookSite) -> Response:
 
 
 def _file(body: bytes, name: str) -> Response:
-    headers = {
-        "Cache-Control": "no-store",
-        **disposition(name),
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
+    headers = {"Cache-Control": "no-store", **disposition(name)}
+    headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return Response(body, headers=headers, media_type="application/octet-stream")
 
 
@@ -252,7 +234,6 @@ def _failures(chosen: DeliveryFilter) -> Filters:
 
 @places.post("/{hook_id}/redeliveries", action="delivery.redeliver_many")
 async def redeliver_many(visit: Visit, site: HookSite) -> Response:
-    """Redeliver all failed deliveries of a period."""
     hook = await hook_at(visit)
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):
@@ -268,7 +249,6 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Response:
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}")
 async def redelivery(visit: Visit, site: HookSite) -> Response:
-    """Show the progress of a redelivery."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     ended = await redelivery_jobs.results(visit.database, job)
@@ -282,7 +262,6 @@ def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> st
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
 async def progress(visit: Visit, site: HookSite) -> Response:
-    """Return the progress to a polling page."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     text = _mark(job, await redelivery_jobs.results(visit.database, job))
@@ -310,16 +289,11 @@ class DeliveryFilter(msgspec.Struct):
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> DeliveryFilter:
-        """Read the fields of a form."""
         values = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
         found = cls(values, Filters(), text=values.get("q", "")[:TEXT_MAX])
         try:
-            found.filters = parse_filters(
-                {
-                    name: _moment(value) if name in ("since", "until") else value
-                    for name, value in _named(values).items()
-                }
-            )
+            moments = {name: _moment(values[name]) for name in values.keys() & {"since", "until"}}
+            found.filters = parse_filters({**_named(values), **moments})
         except Invalid as problem:
             found.faults = list(problem.faults)
         found.codes = _codes(values.get("code", ""))
@@ -378,11 +352,6 @@ def _codes(text: str) -> range:
 _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
 
 
-def _compact(text: str) -> str:
-    """Convert indented JSON to the compact form in which it is sent."""
-    return _JSON.sub(lambda found: found[1] or "", text) if '"' in text else text
-
-
 def _moment(text: str) -> str:
     """Complete the value of `<input type="datetime-local">`, which is in UTC."""
     return f"{text}:00Z" if len(text) == _MINUTES else text if text.endswith("Z") or "+" in text else f"{text}Z"
@@ -420,9 +389,9 @@ async def read_rows(
     items = [each for each in page.items if not chosen.codes or each.status_code in chosen.codes]
     too_large = 0
     if chosen.text:
-        matches = await history.find_text(
-            reader, hook_id, [each.id for each in items], chosen.text, _compact(chosen.text)
-        )
+        # Payloads are sent as compact JSON.
+        compact = _JSON.sub(lambda found: found[1] or "", chosen.text) if '"' in chosen.text else chosen.text
+        matches = await history.find_text(reader, hook_id, [each.id for each in items], chosen.text, compact)
         items, too_large = [each for each in items if each.id in matches.ids], matches.too_large
     oldest = page.items[-1].delivered_at if page.items else None
     return Rows(items, page.next_cursor, page.prev_cursor, len(page.items), oldest, too_large)

@@ -34,8 +34,6 @@ _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
 
 class HookForm(HiddenRepr, PageForm):
-    """The form of a webhook with its options."""
-
     which: str = EVERYTHING
     events: frozenset[str] = frozenset()
     active: bool = True

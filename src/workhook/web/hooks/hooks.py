@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import Invalid, NotFound, require_found
 from workhook.events import samples
 from workhook.events.catalog import CATALOG
 from workhook.events.hook_config import fault, parse_config
@@ -33,7 +33,6 @@ ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 @places.get("")
 async def hooks(visit: Visit, site: HookSite) -> Response:
-    """Show the webhooks with their health."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
@@ -48,7 +47,6 @@ async def hooks(visit: Visit, site: HookSite) -> Response:
 
 @places.get("/new", right="write")
 async def new(visit: Visit, site: HookSite) -> Response:
-    """Show the form for a new webhook."""
     visit.require_recent()
     return _new_page(visit, site, forms.HookForm({"url": "", "content_type": "json"}))
 
@@ -109,7 +107,6 @@ async def _hook_page(
 
 @places.post("/{hook_id}", action="hook.update")
 async def update(visit: Visit, site: HookSite) -> Response:
-    """Change a webhook."""
     found = await hook_at(visit)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
@@ -171,7 +168,6 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Response:
 
 @places.post("/{hook_id}/secret", action="hook.update")
 async def change_secret(visit: Visit, site: HookSite) -> Response:
-    """Change the secret, and show the new one if it was generated."""
     found = await hook_at(visit)
     visit.require_recent(f"{site.address(found.id)}/secret")
     secret, made = forms.secret_of(visit.fields)
@@ -203,19 +199,15 @@ async def change_secret(visit: Visit, site: HookSite) -> Response:
 
 @places.post("/{hook_id}/delete", right="delete", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Response:
-    """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
     return visit.done(site.base, gettext("Webhook deleted."))
 
-
-# --- tools to try a webhook ------------------------------------------------------------------------------------------
 
 trial_places = HookPlaces("trial")
 
 
 @trial_places.post("/{hook_id}/ping", action="hook.ping")
 async def ping(visit: Visit, site: HookSite) -> Response:
-    """Send a ping to a webhook."""
     with limit_in_words():
         await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("Ping sent."))
@@ -238,9 +230,7 @@ async def test_event(visit: Visit, site: HookSite) -> Response:
 @trial_places.get("/events/{name}")
 async def event(visit: Visit, site: HookSite) -> Response:
     """Show an event of the catalog with a sample payload."""
-    found = CATALOG.get(visit.path("name"))
-    if found is None:
-        raise NotFound()
+    found = require_found(CATALOG.get(visit.path("name")))
     action = visit.query("action")
     if action and action not in found.actions:
         raise NotFound()

@@ -112,8 +112,6 @@ def _pieces(json_text: str) -> Iterator[Markup]:
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a diff."""
-
     kind: Literal["same", "first", "second"]
     text: str
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from workhook.core import json
@@ -12,7 +10,7 @@ from workhook.core.urls import new_receiver_key
 from workhook.hooks import actions, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival
-from workhook.hooks.records import Hook, HookOwner
+from workhook.hooks.records import HookOwner
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
@@ -21,7 +19,7 @@ from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.hooks.forms import new_secret
-from workhook.web.hooks.payloads import Shown, body_text, visible
+from workhook.web.hooks.payloads import body_text, visible
 from workhook.web.hooks.site import HookSite
 from workhook.work.board.columns import ColumnCreate, add_column, list_board_columns
 from workhook.work.board.tasks.actions import create_task
@@ -38,23 +36,6 @@ class _Body(msgspec.Struct):
     action: str | None = None
 
 
-class ArrivalView(NamedTuple):
-    """A received request on the page."""
-
-    arrival: Arrival
-    headers: list[tuple[str, str]]
-    body: Shown
-    action: str
-
-
-class ReceiverView(NamedTuple):
-    """A receiver's webhook and its requests. `mark`: changes with each request."""
-
-    hook: Hook
-    arrived: list[ArrivalView]
-    mark: str
-
-
 @routes.post("/receive/{key}", action="event.receive")
 async def page_receive(call: Call) -> Response:
     """Accept a request to a built-in receiver."""
@@ -67,7 +48,6 @@ async def page_receive(call: Call) -> Response:
 
 @places.get("/{owner}/{project}/webhooks/receiver")
 async def arrived(visit: Visit) -> Response:
-    """Show the requests received for a project."""
     site = await _site(visit, "read")
     view = await read_receiver(visit.database, site.owner)
     return visit.page("hooks/receiver.html", site=site, receiver=view)
@@ -108,8 +88,8 @@ async def add_card(visit: Visit) -> Response:
     return visit.done(_back(visit, site))  # the page shows the event itself
 
 
-async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None:
-    """Return the project's receiver with its requests, or None."""
+async def read_receiver(reader: Reader, owner: HookOwner) -> dict[str, object] | None:
+    """Return the project's receiver with its requests and a `mark` that changes with each, or None."""
     hook = await receivers.find_receiver(reader, owner)
     if hook is None:
         return None
@@ -117,8 +97,9 @@ async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None
     views = []
     for each in found:
         headers = [(visible(name), visible(value)) for name, value in each.headers]
-        views.append(ArrivalView(each, headers, body_text(each.body.decode("utf-8", "replace")), _action_of(each)))
-    return ReceiverView(hook, views, str(found[0].id if found else 0))
+        body = body_text(each.body.decode("utf-8", "replace"))
+        views.append({"arrival": each, "headers": headers, "body": body, "action": _action_of(each)})
+    return {"hook": hook, "arrived": views, "mark": str(found[0].id if found else 0)}
 
 
 def _action_of(arrival: Arrival) -> str:
@@ -153,9 +134,6 @@ def _change(call: Call, key: str) -> HookChange:
 
 async def _add_card(write: Write, access: Access) -> None:
     columns = await list_board_columns(write.tx, access.repository.id)
-    if columns:
-        column_id = columns[0].id
-    else:
-        made = await add_column(write, access.repository.project_id, ColumnCreate(title=gettext("To do")))
-        column_id = made.id
-    await create_task(write, column_id, TaskCreate(title=gettext("My first card")))
+    if not columns:
+        columns = [await add_column(write, access.repository.project_id, ColumnCreate(title=gettext("To do")))]
+    await create_task(write, columns[0].id, TaskCreate(title=gettext("My first card")))

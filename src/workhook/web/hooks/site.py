@@ -1,13 +1,4 @@
-"""The pages of webhooks, which exist for projects and for organizations.
-
-    places = HookPlaces("hook")
-
-    @places.get("")
-    async def hooks(visit: Visit, site: HookSite) -> Response:
-        \"\"\"Show the webhooks.\"\"\"
-
-The addresses begin with `/{owner}/{project}/webhooks` and `/{owner}/-/webhooks`. Rights are those of the webhook API.
-"""
+"""The webhooks of projects and organizations, at `/{owner}/{project}/webhooks` and `/{owner}/-/webhooks`."""
 
 from __future__ import annotations
 

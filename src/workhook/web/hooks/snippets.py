@@ -61,14 +61,9 @@ _NEEDS_ESCAPES = re.compile(r"[\\']")
 def body_of(delivery: DeliveryDetail) -> bytes:
     """Return the bytes that were sent and signed."""
     payload = json.encode(delivery.request.payload)
-    return form_encode(payload) if _is_form(delivery.request.headers) else payload
-
-
-def _is_form(headers: Mapping[str, str]) -> bool:
-    return any(
-        name.lower() == "content-type" and value.startswith("application/x-www-form-urlencoded")
-        for name, value in headers.items()
-    )
+    types = [value for name, value in delivery.request.headers.items() if name.lower() == "content-type"]
+    is_form = any(each.startswith("application/x-www-form-urlencoded") for each in types)
+    return form_encode(payload) if is_form else payload
 
 
 def command(delivery: DeliveryDetail) -> str:

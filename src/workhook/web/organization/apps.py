@@ -1,13 +1,4 @@
-"""The pages of an organization's apps. Most exist for OAuth apps and for apps.
-
-    places = AppPlaces("apps")
-
-    @places.get("")
-    async def listed(visit: Visit, site: AppSite) -> Response:
-        \"\"\"List the apps.\"\"\"
-
-The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`.
-"""
+"""The apps of an organization, at `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`."""
 
 from __future__ import annotations
 
@@ -51,7 +42,6 @@ class AppSite(NamedTuple):
 
     @property
     def base(self) -> str:
-        """Return the address of the list."""
         return settings_address(self.organization.account, _PARTS[self.kind][0])
 
     @property
@@ -118,22 +108,18 @@ _LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and 
 
 
 class AppForm(PageForm):
-    """The form of an app with its options."""
-
     device_flow: bool = False
     public: bool = False
     permissions: Mapping[str, str] = {}
 
 
 def form_of(app: App) -> AppForm:
-    """Return the form with the stored values."""
     values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
     values["callback_urls"] = "\n".join(app.callback_urls)
     return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
 
 
 def form_again(sent: PageForm) -> AppForm:
-    """Return the submitted form with its errors."""
     fields = sent.values
     values = {name: fields.get(name, "") for name in _TEXTS}
     values["public_key"] = shown_key(values["public_key"])
@@ -199,8 +185,6 @@ def in_words(granted: Mapping[str, str]) -> list[str]:
     ]
 
 
-# --- pages -----------------------------------------------------------------------------------------------------------
-
 places = AppPlaces("apps")
 
 PER_PAGE = 50
@@ -211,7 +195,6 @@ NAME_TAKEN = Retry(UniqueViolation)
 
 @places.get("")
 async def show_list(visit: Visit, site: AppSite) -> Response:
-    """List the apps of an organization."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
     more = number * PER_PAGE < total
@@ -220,7 +203,6 @@ async def show_list(visit: Visit, site: AppSite) -> Response:
 
 @places.get("", new=True)
 async def show_new(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
-    """Show the form for a new app."""
     form = form_again(sent) if sent.is_refused else AppForm()
     return site.page(visit, "organization/app_new.html", form, permissions=permissions(), faults=form.problems)
 
@@ -301,7 +283,6 @@ async def add_secret(visit: Visit, site: AppSite) -> Response:
 
 @places.post("/*/secrets/{secret_id}/delete", action="delete_secret")
 async def delete_secret(visit: Visit, site: AppSite) -> Response:
-    """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
     await visit.change(lambda write: actions.remove_secret(write.tx, write.actor, app, secret_id))
@@ -310,7 +291,6 @@ async def delete_secret(visit: Visit, site: AppSite) -> Response:
 
 @places.post("/*/revoke-tokens", action="revoke_tokens")
 async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
-    """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
     return visit.done(site.address(app), gettext("All tokens of the app revoked."))
@@ -350,7 +330,6 @@ async def add_key(visit: Visit, site: AppSite) -> Response:
 @places.post("/*/keys/{key_id}/delete", kinds=("app",), action="delete_key")
 @form_page(show, section="keys")
 async def delete_key(visit: Visit, site: AppSite) -> Response:
-    """Delete a key of an app."""
     app = await find_named_app(visit.call, visit.database)
     key_id = visit.call.path_integer("key_id")
     await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))

@@ -36,7 +36,6 @@ REPOSITORIES, PERMISSIONS = "repositories", "permissions"  # the forms on the pa
 
 @places.get("/{owner}/settings/installations")
 async def show_list(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """List the apps installed on an organization."""
     place = await owned(visit)
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_installations_on(visit.database, place.account.id, page)
@@ -183,7 +182,6 @@ async def suspend(visit: Visit) -> Response:
 
 @places.get("/{owner}/settings/installations/{installation_id}/uninstall")
 async def ask_to_uninstall(visit: Visit) -> Response:
-    """Ask whether to uninstall an app."""
     place, found = await _found(visit)
     address = _address(place, found)
     return settings_page(visit, place, "organization/uninstall.html", installation=found, address=address)

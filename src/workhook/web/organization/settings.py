@@ -1,16 +1,13 @@
-"""`/{owner}/settings`: rename, export, and delete an organization; `/{owner}/-/trash`: its deleted projects."""
+"""`/{owner}/settings`: rename, export, and delete an organization."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
-from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.errors import Conflict, Invalid, TooManyRequests
 from workhook.http.calls import Response
-from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.schemas import Account, Organization
@@ -21,7 +18,6 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.deletion import count_issued_invoices, delete_organization
-from workhook.work.history import trash as api
 from workhook.work.portability.transfer.exports import MEDIA_TYPE, create_archive, headers_of
 
 
@@ -39,7 +35,6 @@ def entries() -> list[Tab]:
 
 
 def settings_address(account: Account, *more: str) -> str:
-    """Return the address of the settings or of one of their pages."""
     return paging.address_of(account.login, "settings", *more)
 
 
@@ -57,12 +52,9 @@ async def owned(visit: Visit, *return_to: str) -> Organization:
 def settings_page(
     visit: Visit, place: Organization, template: str, form: PageForm = UNSENT, **context: Any
 ) -> Response:
-    """Show a settings page with the errors of its form."""
     values: dict[str, Any] = {"entries": entries(), "faults": form.reasons, **context}
     return visit.page(template, form=form, place=place, **values)
 
-
-# --- general ----------------------------------------------------------------------------------------------------------
 
 places = Places("organization")
 
@@ -73,7 +65,6 @@ class OrganizationEdit(msgspec.Struct):
 
 @places.get("/{owner}/settings")
 async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the settings of an organization."""
     organization = await owned(visit)
     typed = form.value("name") if form.is_refused else organization.account.name or ""
     return settings_page(visit, organization, "organization/general.html", form, typed=typed)
@@ -82,7 +73,6 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/{owner}/settings", action="organization.edit")
 @form_page(show_settings)
 async def save_settings(visit: Visit) -> Response:
-    """Change the name of an organization."""
     account = (await owned(visit)).account
     edit = visit.form(OrganizationEdit, "name")
     await visit.change(lambda write: actions.rename(write.tx, account, edit.name, actor=write.actor))
@@ -91,7 +81,6 @@ async def save_settings(visit: Visit) -> Response:
 
 @places.get("/{owner}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Ask for the name of an organization before it is deleted."""
     organization = await owned(visit)
     issued = await count_issued_invoices(visit.database, organization.account)
     return settings_page(visit, organization, "organization/delete.html", form, issued=issued)
@@ -108,49 +97,17 @@ async def delete_organization_of_form(visit: Visit) -> Response:
     return visit.done("/", gettext("%(name)s was deleted.", name=account.name or account.login))
 
 
-# --- export -----------------------------------------------------------------------------------------------------------
-
 export_places = Places("export")
 
 
 @export_places.get("/{owner}/settings/export")
 async def show_export(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the contents of an export."""
     return settings_page(visit, await owned(visit), "organization/export.html", form)
 
 
 @export_places.post("/{owner}/settings/export", action="organization.export")
 @form_page(show_export, on=(Conflict, TooManyRequests))
 async def download(visit: Visit) -> Response:
-    """Download the export of an organization."""
     account, call = (await owned(visit, "export")).account, visit.call
     archive = await create_archive(call.services, visit.actor, account, call.public_base, call.request_id)
-    return Response(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
-
-
-# --- deleted projects -------------------------------------------------------------------------------------------------
-
-trash_places = Places("deleted_projects")
-ROWS = 50
-
-
-@trash_places.get("/{owner}/-/trash")
-async def show(visit: Visit) -> Response:
-    """Show the deleted projects of an account that the visitor can restore."""
-    account, role = await visit.account()
-    cursor = visit.query("cursor")
-    listed = await api.list_trash_of(visit.call, ListQuery(per_page=ROWS, cursor=cursor or UNSET), account.id)
-    if role is None and not listed.body.trash:  # a stranger may have been an admin of a deleted project
-        raise visit.hidden(account)
-    return settings_page(
-        visit,
-        Organization(account, role),
-        "organization/trash.html",
-        entries=entries() if account.kind == "organization" and role == "owner" else [],
-        deleted=[(each, parse_rfc3339(each.deleted_at)) for each in listed.body.trash],
-        kept_ms=api.KEPT_MS,
-        now=now_ms(),
-        days=api.KEPT_MS // DAY_MS,
-        more=paging.next_page(listed.headers),
-        begins=not cursor,
-    )
+    return Response(archive, headers=headers_of(account), media_type=MEDIA_TYPE)

@@ -34,7 +34,6 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 @places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
 @form_page(show_settings, section=SECTION)
 async def add(visit: Visit) -> Response:
-    """Add a person to a project, or invite them."""
     access = await administered(visit, recently=True)
     body = _body(visit)
     text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
@@ -84,7 +83,6 @@ async def _said(write: Write, access: Access, login: str, text: str) -> str:
 
 @places.post("/{owner}/{project}/settings/people/{login}/role", action="member.update")
 async def change_role(visit: Visit) -> Response:
-    """Change the role of a collaborator."""
     access = await administered(visit, recently=True)
     login, body = visit.path("login"), _body(visit)
 
@@ -103,18 +101,16 @@ async def change_role(visit: Visit) -> Response:
 
 @places.get("/{owner}/{project}/settings/people/{login}/remove")
 async def ask_to_remove(visit: Visit) -> Response:
-    """Ask whether to remove a collaborator."""
     access = await administered(visit)
     found = await members.find_somebody(visit.database, visit.actor, access.repository, visit.path("login"))
     if found is None or not await is_collaborator(visit.database, access.repository, found.account):
         raise NotFound()
     visit.require_recent()
-    return visit.page("project/remove.html", access=access, person=found.account)
+    return visit.page("project/remove.html", person=found.account)
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/remove", action="member.remove")
 async def remove(visit: Visit) -> Response:
-    """Remove a collaborator."""
     await administered(visit)
     login = visit.path("login")
     visit.require_recent(f"{settings_address(visit)}/people/{quote(login, safe='')}/remove")
@@ -130,7 +126,6 @@ async def remove(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Response:
-    """Revoke an invitation to a project."""
     access = await administered(visit, recently=True)
     ended, who, text = await withdraw(visit, access.repository)
     here = settings_address(visit)
@@ -143,7 +138,6 @@ async def cancel(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Response:
-    """Replace the link of an invitation to a project."""
     access = await administered(visit, recently=True)
     return await make_new_link(visit, access.repository, settings_address(visit))
 
@@ -158,8 +152,6 @@ def _body(visit: Visit) -> api.CollaboratorBody:
 def _is_own(visit: Visit) -> bool:
     return key_of(visit.path("login")) == key_of(visit.actor.user.login)
 
-
-# --- clients ----------------------------------------------------------------------------------------------------------
 
 client_places = Places("clients")
 
@@ -201,7 +193,6 @@ def _signed(visit: Visit, *values: str) -> str:
 @client_places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
 @form_page(show_settings, section=CLIENTS, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Response:
-    """Invite a client to a project."""
     access = await administered(visit, recently=True)
     require_not_archived(access.repository)
     address = visit.form(ClientCreate, email=visit.fields.get("email", ""))
@@ -219,7 +210,6 @@ async def invite_client_by_link(visit: Visit) -> Response:
 
 @client_places.post("/{owner}/{project}/settings/clients/{client_id}/remove", action="client.remove")
 async def remove_client(visit: Visit) -> Response:
-    """Remove a client from a project."""
     access = await administered(visit, recently=True)
 
     async def end(write: Write) -> Client:

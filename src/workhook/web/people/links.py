@@ -13,7 +13,7 @@ import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.disclosure import HiddenRepr
-from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, require_found
 from workhook.http import parameters
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
@@ -110,7 +110,6 @@ places = Places("invitation_links")
 
 @routes.get("/invitations/links/{token}", action="member.add")
 async def page_invitation(call: Call) -> Response:
-    """Show the invitation of a link."""
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
@@ -179,7 +178,6 @@ def _leads_to(invitation: Invitation) -> str:
 
 @routes.post("/invitations/links/{token}", action="member.add")
 async def page_invitation_post(call: Call) -> Response:
-    """Create an account and join with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
@@ -235,7 +233,6 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
 
 @places.post("/invitations/links/{token}/accept", action="member.add")
 async def accept(visit: Visit) -> Response:
-    """Accept the invitation of a link."""
     token = visit.path("token")
     invitation = await _find(visit.call, visit.actor.user)
     try:
@@ -248,13 +245,10 @@ async def accept(visit: Visit) -> Response:
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
 async def decline(visit: Visit) -> Response:
-    """Decline the invitation of a link."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
     return visit.done("/", gettext("Invitation declined."))
 
-
-# --- open invitations ------------------------------------------------------------------------------------------------
 
 own_places = Places("invitations")
 
@@ -272,7 +266,6 @@ async def find_invitations(visit: Visit) -> list[Invitation]:
 
 @own_places.post("/invitations/organizations/{org}/accept", action="member.add")
 async def accept_organization(visit: Visit) -> Response:
-    """Become a member of an organization."""
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
     login = joined.organization.login
@@ -281,20 +274,16 @@ async def accept_organization(visit: Visit) -> Response:
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
 async def decline_organization(visit: Visit) -> Response:
-    """Decline the invitations to an organization."""
     await visit.change(lambda write: organization.decline(write, visit.path("org")))
     return visit.done("/", gettext("Invitation declined."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
 async def accept_project(visit: Visit) -> Response:
-    """Join a project."""
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def accept(write: Write) -> Invitation:
-        found = await invitations.find_to_repository(write.tx, write.actor.user, invitation_id)
-        if found is None:
-            raise NotFound()
+        found = require_found(await invitations.find_to_repository(write.tx, write.actor.user, invitation_id))
         await repository.join(write, found)
         return found
 
@@ -305,7 +294,6 @@ async def accept_project(visit: Visit) -> Response:
 
 @own_places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
 async def decline_project(visit: Visit) -> Response:
-    """Decline an invitation to a project."""
     invitation_id = visit.call.path_integer("invitation_id")
     await visit.change(lambda write: repository.user_repository_invitations_decline(write, invitation_id))
     return visit.done("/", gettext("Invitation declined."))

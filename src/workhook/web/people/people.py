@@ -82,11 +82,8 @@ async def invite(visit: Visit) -> Response:
         return sentence, None if made is None else await link_of(visit, write, made)
 
     sentence, link = await visit.change(change)
-    return (
-        visit.done(_address(visit), sentence)
-        if link is None
-        else link_page(visit, place.account, link, _address(visit))
-    )
+    back = _address(visit)
+    return visit.done(back, sentence) if link is None else link_page(visit, place.account, link, back)
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
@@ -123,7 +120,6 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 @places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(people, section="role")
 async def change_role(visit: Visit) -> Response:
-    """Change the role of a member."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     role = visit.fields.get("role", "")
@@ -131,9 +127,7 @@ async def change_role(visit: Visit) -> Response:
         raise NotFound()
 
     async def change(write: Write) -> InOrganization:
-        member = await find_member(write.tx, place.account.id, visit.path("login"))
-        if member is None:
-            raise NotFound()
+        member = require_found(await find_member(write.tx, place.account.id, visit.path("login")))
         body = visit.form(api.MembershipBody, role=_API_ROLES[role])
         await api.organization_memberships_set(write, member.account.login, body)
         return member
@@ -160,7 +154,6 @@ async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(ask_to_remove)
 async def remove(visit: Visit) -> Response:
-    """Remove a member from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
     member = require_found(await find_member(visit.database, place.account.id, login))
@@ -173,7 +166,6 @@ async def remove(visit: Visit) -> Response:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Response:
-    """Replace the link of an invitation."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     return await make_new_link(visit, place.account, _address(visit))
@@ -181,7 +173,6 @@ async def renew_link(visit: Visit) -> Response:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Response:
-    """Revoke an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     ended, who, text = await withdraw(visit, place.account)

@@ -212,7 +212,6 @@ _TYPED_MAX_CHARS = 40
 
 @routes.get(DEVICE)
 async def page_device(call: Call) -> Response:
-    """Show the form for a device code."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -232,7 +231,6 @@ async def page_device_enter(call: Call) -> Response:
 
 @routes.post(f"{DEVICE}/decide", action="grant.authorize")
 async def page_device_decide(call: Call) -> Response:
-    """Handle the user's decision."""
     session, fields = await read_session_form(call, _AGAIN)
     request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
     if isinstance(request, Response):

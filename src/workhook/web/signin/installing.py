@@ -92,7 +92,6 @@ async def page_install(call: Call) -> Response:
 
 @routes.post(PATH, action="installation.create")
 async def page_install_decide(call: Call) -> Response:
-    """Install the app."""
     session, fields = await read_session_form(call, say("Sign in and open the page again."))
     app = await _app(call, session)
     if fields.get("decision") != "install":
@@ -123,7 +122,6 @@ async def page_install_decide(call: Call) -> Response:
 
 
 async def about(call: Call) -> Response:
-    """Redirect to the page of the app."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
 

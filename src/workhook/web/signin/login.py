@@ -49,7 +49,6 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get("/login")
 async def page_login(call: Call) -> Response:
-    """Show the sign-in form."""
     return_to = safe_return_to(call.query_text("return_to"))
     if await signed_in(call) is not None:
         return onwards(return_to, {})
@@ -58,7 +57,6 @@ async def page_login(call: Call) -> Response:
 
 @routes.post("/login", action="user.sign_in")
 async def page_login_post(call: Call) -> Response:
-    """Sign in."""
     fields = await read_form(call, None)
     return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
     try:
@@ -113,13 +111,11 @@ def onwards(return_to: str, headers: dict[str, str]) -> Response:
 
 @routes.get("/login/continue")
 async def page_login_continue(call: Call) -> Response:
-    """Continue to the page that the user came from."""
     return page("signin/continue.html", to=safe_return_to(call.query_text("to")))
 
 
 @routes.post("/logout", action="user.sign_out")
 async def page_logout(call: Call) -> Response:
-    """Sign out."""
     session = await signed_in(call)
     check_sender(call, session)  # a cross-site form has no session cookie and must not delete it
     if session is not None:
@@ -143,7 +139,6 @@ _GONE = text("This link is invalid, has expired, or was already used. Ask your a
 
 @routes.get("/login/link/{token}", action="user.sign_in")
 async def page_link(call: Call) -> Response:
-    """Show a sign-in link."""
     return _link_form(call, await _find_link(call), [])
 
 
@@ -238,7 +233,6 @@ confirm_places = Places("confirm")
 
 @confirm_places.get("/login/confirm")
 async def ask(visit: Visit) -> Response:
-    """Ask for the password again."""
     return_to = safe_return_to(visit.query("return_to"))
     return onwards(return_to, {}) if visit.session.is_recent else await _confirm_form(visit, return_to)
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, Malformed, NotFound, say
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, Malformed, NotFound, require_found, say
 from workhook.events.payloads import to_show
 from workhook.http.calls import Response
 from workhook.http.parameters import TITLE_MAX_CHARS
@@ -38,7 +38,7 @@ from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes
 from workhook.work.discussion import actions as discussion
 from workhook.work.discussion.schemas import CommentCreate, CommentEdit, TaskComment
 from workhook.work.files.upload import limit_of
-from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history
+from workhook.work.history.activity.queries import mentions_task, prepare_mentions, read_task_history
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import person_of_row
@@ -81,20 +81,19 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Respo
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""
-    logins = [each.login for each in shown.people]
-    texts = [shown.task.description, *(each.text for each in shown.comments)]
+    logins = [each.login for each in shown["people"]]
+    texts = [shown["task"].description, *(each.text for each in shown["comments"])]
     tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "tasks/task.html",
         status=status,
-        access=access,
         shown=shown,
         conflict=conflict,
         yours=yours,
-        task=shown.task,
+        task=shown["task"],
         here=address(visit),
-        people=Names(shown.people).by_login,
-        names=shown.names,
+        people=Names(shown["people"]).by_login,
+        names=shown["names"],
         prose=await Prose(logins, visit.actor.user.login, tasks).prepare(texts),
         icon_of=icon_of,
         limit=limit_of(visit.call),
@@ -138,13 +137,11 @@ async def edit_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
 async def change_labels(visit: Visit) -> Response:
-    """Add a label to a task or remove one."""
     return await _change_list(visit, "labels", lambda found: json.decode(found.labels))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
 async def change_assignees(visit: Visit) -> Response:
-    """Add an assignee to a task or remove one."""
     return await _change_list(visit, "assignees", lambda found: [each.login for each in found.assignees])
 
 
@@ -224,7 +221,6 @@ async def duplicate_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")
 async def delete_task(visit: Visit) -> Response:
-    """Move a task to the trash."""
     access = await visit.access()
 
     async def delete(write: Write) -> AccessedTask:
@@ -240,7 +236,6 @@ async def delete_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/restore", action="task.restore")
 async def restore_task(visit: Visit) -> Response:
-    """Restore a deleted task."""
     project_id = (await visit.access()).repository.project_id
     task_id = visit.path("task_id")
     await visit.change(lambda write: actions.restore_task(write, task_id, project_id=project_id), retry=BUSY)
@@ -248,11 +243,8 @@ async def restore_task(visit: Visit) -> Response:
 
 
 def address(visit: Visit) -> str:
-    """Return the address of the task's page."""
     return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"
 
-
-# --- timers -----------------------------------------------------------------------------------------------------------
 
 timer_places = Places("timers")
 
@@ -285,8 +277,6 @@ async def change_timer(visit: Visit) -> Response:
     return visit.done(safe_return_to(visit.fields.get("back")))
 
 
-# --- subtasks ---------------------------------------------------------------------------------------------------------
-
 subtask_places = Places("subtasks")
 
 
@@ -298,9 +288,7 @@ async def add_subtask(visit: Visit) -> Response:
     column = next((each for each in found if each.id == task.column.id), None)
     if column is None or is_final(column):
         column = column_for(found, completed=False) or column
-    if column is None:
-        raise NotFound()
-    column_id = column.id
+    column_id = require_found(column).id
     create = visit.form(TaskCreate, "title", parent_id=task.id, project_id=access.repository.project_id)
     await visit.change(lambda write: actions.create_task(write, column_id, create), retry=BUSY)
     return visit.done(f"{address(visit)}#subtasks")
@@ -327,16 +315,12 @@ async def tick_subtask(visit: Visit) -> Response:
 
 
 def is_final(column: Column) -> bool:
-    """Return whether tasks that enter the column are completed."""
     return completes(column.stage, column.finished)
 
 
 def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
-    """Return the first column of completed or of open tasks."""
     return next((each for each in found if is_final(each) == completed), None)
 
-
-# --- blockers ---------------------------------------------------------------------------------------------------------
 
 blocker_places = Places("task_waits")
 FOUND_MAX = 20
@@ -352,7 +336,7 @@ async def find_blockers(visit: Visit) -> Response:
         filters = {"q": words, "finished": False}
         page = await listing.list_tasks(visit.database, source_of_project(access), filters, after=None, limit=FOUND_MAX)
         found = [each for each in page if each.id != task.id and each.id not in task.blocked_by]
-    return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
+    return visit.page("tasks/waits.html", task=task, here=address(visit), q=asked, found=found)
 
 
 @blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits", action="task.edit")
@@ -379,14 +363,11 @@ async def change_blockers(visit: Visit) -> Response:
     )
 
 
-# --- comments ---------------------------------------------------------------------------------------------------------
-
 comment_places = Places("task_comments")
 
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True, action="task_comment.create")
 async def add_comment(visit: Visit) -> Response:
-    """Comment on a task."""
     await task_at(visit)
     more = {"private": True} if visit.fields.get("private") else {}
     create = visit.form(CommentCreate, "text", **more)
@@ -397,7 +378,6 @@ async def add_comment(visit: Visit) -> Response:
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
 async def edit_comment(visit: Visit) -> Response:
-    """Edit a comment."""
     access, _ = await task_at(visit)
     # Browsers don't send an unticked checkbox. Clients don't have it.
     hidden = {} if access.is_client else {"private": "private" in visit.fields}
@@ -413,7 +393,6 @@ async def edit_comment(visit: Visit) -> Response:
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete", action="task_comment.delete")
 async def delete_comment(visit: Visit) -> Response:
-    """Delete a comment."""
     await task_at(visit)
 
     async def delete(write: Write) -> None:
@@ -432,15 +411,12 @@ async def _lock(visit: Visit, write: Write) -> discussion.Held[TaskComment]:
     return held
 
 
-# --- previews ---------------------------------------------------------------------------------------------------------
-
 preview_places = Places("task_preview")
 DESCRIPTION, NEW = "description", "new"
 
 
 @preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
 async def preview(visit: Visit) -> Response:
-    """Preview a text, with a form to save it."""
     access, task = await task_at(visit)
     if not access.may_write:
         raise Forbidden(text("You have read-only access to this project."), code="missing_role")
@@ -451,7 +427,6 @@ async def preview(visit: Visit) -> Response:
     await visit.load_frame()
     return visit.page(
         "tasks/preview.html",
-        access=access,
         task=task,
         here=page_address,
         key=key,
@@ -475,8 +450,6 @@ def _action(page_address: str, key: str) -> str:
     return f"{page_address}/comments/{key}/edit"
 
 
-# --- history ----------------------------------------------------------------------------------------------------------
-
 history_places = Places("task_history")
 ROWS = 30
 
@@ -487,22 +460,21 @@ async def task_history(visit: Visit) -> Response:
     access, task = await task_at(visit)
     access.require_not_client()
     before = visit.query_id("before")
-    found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
+    rows, more = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_board_columns(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
-    payloads = [json.decode_stored(to_show(row["payload"])) for row in found.rows]
-    for row, payload in zip(found.rows, payloads, strict=True):
+    payloads = [json.decode_stored(to_show(row["payload"])) for row in rows]
+    for row, payload in zip(rows, payloads, strict=True):
         if not row["published"]:
             await prepare_mentions(row["name"], payload, task.number)
-    entries = [_entry(place, task, row, payload) for row, payload in zip(found.rows, payloads, strict=True)]
+    entries = [_entry(place, task, row, payload) for row, payload in zip(rows, payloads, strict=True)]
     return visit.page(
         "tasks/history.html",
-        access=access,
         task=task,
         here=address(visit),
         entries=[entry for entry in entries if entry is not None],
-        more=found.before,
+        more=more,
         is_later=before is not None,
     )
 

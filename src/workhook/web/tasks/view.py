@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from collections.abc import Mapping
+from datetime import UTC
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -27,23 +29,19 @@ from workhook.web.time.days import read_duration
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
-from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
+from workhook.work.board.tasks.imported_fields import imported_of, own_fields
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.listing import list_tasks
-from workhook.work.board.tasks.queries import RelatedTask, find_related
+from workhook.work.board.tasks.queries import find_related
 from workhook.work.board.tasks.recurrence import occurrence_after
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
-from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes, urgency
+from workhook.work.board.tasks.schemas import TERMS, Task, completes, urgency
 from workhook.work.discussion.actions import find_imported, list_task_comments
-from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import FILES
-from workhook.work.files.schemas import File
-from workhook.work.history.activity.task_history import LastEdit
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.durations import format_duration
 from workhook.work.kernel.lists import read
-from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 from workhook.work.time.timesheets.rules import elapsed_ms
@@ -71,87 +69,8 @@ class ChecklistView(msgspec.Struct, frozen=True):
         return sum(value == DONE for value in self.items.values())
 
 
-class TaskView(msgspec.Struct, frozen=True):
-    """A task and everything on its page.
-
-    `may_edit` is the right to change the task, `may_set_rate` to change its hourly rate, and `may_write` to write in
-    its project.
-    """
-
-    task: Task
-    labels: Sequence[str]
-    label_colors: Mapping[str, str]
-    fields: Mapping[str, str]
-    origin: Imported | None
-    checklists: Sequence[ChecklistView]
-    columns: Sequence[Column]
-    people: Sequence[PersonShape]
-    known_labels: Sequence[str]
-    comments: Sequence[TaskComment]
-    more_comments: bool
-    subtasks: Sequence[Task]
-    more_subtasks: bool
-    parent: RelatedTask | None
-    """None if there is no parent, or it is in the trash."""
-    next_task: RelatedTask | None
-    """The next occurrence, created when the task was completed; None if there is none, or it is in the trash."""
-    blockers: Sequence[RelatedTask]
-    """Blockers, except those in the trash."""
-    files: Sequence[File]
-    more_files: bool
-    timesheets: Sequence[tuple[Timesheet, int]]
-    more_timesheets: bool
-    may_write: bool
-    may_edit: bool
-    may_set_rate: bool
-    zone: tzinfo
-    """The project's time zone, in which the task repeats."""
-    edits: Mapping[str, LastEdit]
-    """The last edits of the comments, by ID as a string."""
-    imported: frozenset[int]
-    """IDs of comments that the visitor imported rather than wrote."""
-
-    @property
-    def may_tick(self) -> bool:
-        """Return whether the visitor can tick subtasks: this needs a column of open and one of completed tasks."""
-        return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
-
-    @property
-    def next_deadline(self) -> int | None:
-        """Return the deadline of the next occurrence."""
-        following = occurrence_after(self.task, now_ms(), self.zone)
-        return following.at if following else None
-
-    @property
-    def is_late(self) -> bool:
-        is_completed, zone = self.task.completed_at is not None, reader_zone()
-        return urgency(self.task.deadline, is_completed=is_completed, now=now_ms(), zone=zone) == "bad"
-
-    @property
-    def spent_ms(self) -> int:
-        return sum(spent for _, spent in self.timesheets)
-
-    @property
-    def names(self) -> Names:
-        writers = [*(each.user for each in self.comments), *(each.user for each, _ in self.timesheets)]
-        return Names([*self.people, *self.task.assignees, *writers])
-
-    @property
-    def percent(self) -> int:
-        """Return the time spent as a percentage of the estimate, at most 100."""
-        return min(100, self.spent_ms * 100 // (self.task.estimate_ms or 1))
-
-    def digest(self, name: str) -> str:
-        return digest(self.task, name)
-
-    def timer_of(self, user_id: int) -> Timesheet | None:
-        """Return the user's unfinished timer on the task."""
-        mine = [each for each, _ in self.timesheets if each.user.id == user_id and not each.times.finished]
-        return next((each for each in mine if each.times.is_active), mine[-1] if mine else None)
-
-
-async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
-    """Return the task's page with comments after the ID `after`. Raises `NotFound`."""
+async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> dict[str, Any]:
+    """Return everything on the page of a task, with comments after the ID `after`. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_board_columns(reader, access.repository.id),
@@ -170,35 +89,56 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
     )
     files, subtasks, related, label_colors = hanging
     shown_comments = that_fit(comments, COMMENTS_MAX, lambda each: len(each.text))
-    now, fields = now_ms(), json.decode(task.fields)
-    return TaskView(
-        task=task,
-        labels=json.decode(task.labels),
-        label_colors=label_colors,
-        fields=own_fields(fields),
-        origin=imported_of(fields),
-        checklists=[ChecklistView(name, items) for name, items in json.decode(task.sections).items()],
-        columns=found_columns,
-        people=people,
-        known_labels=known_labels,
-        comments=shown_comments,
-        more_comments=comments.truncated or len(comments) > len(shown_comments),
-        subtasks=subtasks[:SUBTASKS_MAX],
-        more_subtasks=len(subtasks) > SUBTASKS_MAX,
-        parent=related.get(task.parent_id or ""),
-        next_task=related.get(task.next_id or ""),
-        blockers=[related[each] for each in task.blocked_by if each in related],
-        files=files[:FILES_MAX],
-        more_files=len(files) > FILES_MAX,
-        timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
-        more_timesheets=times.truncated or len(times) > TIMESHEETS_MAX,
-        may_write=access.may_write,
-        may_edit=access.may_change(task.user_id),
-        may_set_rate=access.may_write and access.repository.role == "admin",
-        zone=await find_zone(reader, access.repository.id) if task.repeat else UTC,
-        edits=await last_edits(reader, access, "task_comment", comments),
-        imported=await find_imported(reader, access, shown_comments),
-    )
+    now, fields, is_completed = now_ms(), json.decode(task.fields), task.completed_at is not None
+    zone = await find_zone(reader, access.repository.id) if task.repeat else UTC
+    following = occurrence_after(task, now, zone)
+    writers = [*(each.user for each in shown_comments), *(each.user for each in times[:TIMESHEETS_MAX])]
+    return {
+        "task": task,
+        "labels": json.decode(task.labels),
+        "label_colors": label_colors,
+        "fields": own_fields(fields),
+        "origin": imported_of(fields),
+        "checklists": [ChecklistView(name, items) for name, items in json.decode(task.sections).items()],
+        "columns": found_columns,
+        "has_both_kinds": len({completes(each.stage, each.finished) for each in found_columns}) == 2,
+        "people": people,
+        "names": Names([*people, *task.assignees, *writers]),
+        "known_labels": known_labels,
+        "comments": shown_comments,
+        "more_comments": comments.truncated or len(comments) > len(shown_comments),
+        "subtasks": subtasks[:SUBTASKS_MAX],
+        "more_subtasks": len(subtasks) > SUBTASKS_MAX,
+        # The next three don't include tasks in the trash.
+        "parent": related.get(task.parent_id or ""),
+        "next_task": related.get(task.next_id or ""),
+        "blockers": [related[each] for each in task.blocked_by if each in related],
+        "files": files[:FILES_MAX],
+        "more_files": len(files) > FILES_MAX,
+        **_times(task, times, actor.user.id),
+        "may_edit": access.may_change(task.user_id),
+        "may_set_rate": access.may_write and access.repository.role == "admin",
+        "next_deadline": following.at if following else None,
+        "is_late": urgency(task.deadline, is_completed=is_completed, now=now, zone=reader_zone()) == "bad",
+        "digest": partial(digest, task),
+        "edits": await last_edits(reader, access, "task_comment", comments),
+        "imported": await find_imported(reader, access, shown_comments),
+    }
+
+
+def _times(task: Task, times: Rows[Timesheet], user_id: int) -> dict[str, Any]:
+    """Return the time entries with the time of each, its sum, and the user's unfinished timer."""
+    shown, now = times[:TIMESHEETS_MAX], now_ms()
+    timesheets = [(each, elapsed_ms(each.times, now)) for each in shown]
+    spent_ms = sum(spent for _, spent in timesheets)
+    mine = [each for each in shown if each.user.id == user_id and not each.times.finished]
+    return {
+        "timesheets": timesheets,
+        "more_timesheets": times.truncated or len(times) > TIMESHEETS_MAX,
+        "spent_ms": spent_ms,
+        "percent": min(100, spent_ms * 100 // (task.estimate_ms or 1)),  # of the estimate
+        "timer": next((each for each in mine if each.times.is_active), mine[-1] if mine else None),
+    }
 
 
 async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:
@@ -220,7 +160,6 @@ async def _read_times(reader: Reader, access: Access, task_id: str) -> Rows[Time
 
 
 def value_of(task: Task, name: str) -> object:
-    """Return the value of the API field `name`."""
     return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
 
 
@@ -246,13 +185,10 @@ def typed_value(name: str, value: object, currency: str) -> str:
     if isinstance(value, int):
         if name == "hourly_rate":
             return typed_amount(value, currency)
-        return (
-            to_millis_text(value)
-            if name == "deadline"
-            else format_duration(value)
-            if name == "estimate"
-            else str(value)
-        )
+        if name == "deadline":
+            return to_millis_text(value)
+        if name == "estimate":
+            return format_duration(value)
     return str(value)
 
 

@@ -17,9 +17,8 @@ from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, span_ms, zone_name
 from workhook.web.time.forms import CALLED, NAMES, at_week_of, offer_tasks, query_of, rate_hint, spent
-from workhook.web.time.own import own_page
-from workhook.web.time.week import week_page
-from workhook.work.history.activity.task_history import find_last_edits
+from workhook.web.time.week import own_page, week_page
+from workhook.work.history.activity.queries import find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import format_duration
 from workhook.work.time.timesheets import actions, queries

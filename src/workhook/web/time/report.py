@@ -291,4 +291,4 @@ async def make_invoice(visit: Visit) -> Response:
         "A draft with %(num)d time entries was created. Clients see it once it is issued.",
         len(ids),
     )
-    return visit.done(paging.project_address(visit, "billing", invoice.id), done % {"num": len(ids)})
+    return visit.done(paging.project_address(visit, "billing", invoice.id), done)

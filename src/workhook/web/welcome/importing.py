@@ -17,13 +17,14 @@ from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.web.home import OwnerView, find_owner
 from workhook.work.files.upload import Fields, read_form
 from workhook.work.kernel.access import find_access
-from workhook.work.portability.imports.apply import Imported, import_plan, preview
+from workhook.work.portability.imports.apply import Import, Imported, import_plan, preview
 from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.people import People, addresses_of, members_of
-from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost, PlannedColumn, PlannedField
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost
 from workhook.work.portability.imports.plan_process import plan_in_process
 from workhook.work.portability.imports.sources import SourceFile
-from workhook.work.portability.imports.writer import Import
+
+Preview = dict[str, object]
 
 PEOPLE_SHOWN = 30
 PARTS_MAX = 256
@@ -97,75 +98,44 @@ class FormChoices(NamedTuple):
         return {name: login for name, login in self.logins.items() if login}
 
 
-class PersonOffer(NamedTuple):
-    """A person in the file. `login` is that of the member chosen for them."""
-
-    name: str
-    known_as: str
-    login: str
-
-
-class ImportPreview(NamedTuple):
-    """The preview: what would be created, what already exists, and what would be lost.
-
-    `project`: the full name of the project of an earlier import. `may_rename`: the visitor can choose the title.
-    `is_new`: there is something to import.
-    """
-
-    file_name: str
-    title: str
-    project: str | None
-    may_rename: bool
-    made: list[str]
-    skipped: int
-    lost: list[tuple[str, Lost]]
-    warnings: list[str]
-    fields: list[tuple[str, PlannedField]]
-    columns: list[PlannedColumn]
-    people: list[PersonOffer]
-    members: list[Account]
-    is_new: bool
-
-    @classmethod
-    def of(
-        cls, imported: Imported, plan: ImportPlan, choices: FormChoices, members: list[Account], file_name: str
-    ) -> ImportPreview:
-        made = imported.created
-        return cls(
-            file_name=file_name,
-            title=imported.title,
-            project=imported.repository,
-            may_rename=plan.source != "trello",  # whose boards are known by an ID
-            made=made_things(imported),
-            skipped=imported.skipped.tasks,
-            lost=lost_things(imported),
-            warnings=imported.warnings,
-            fields=[(gettext(FIELD_LABELS[each.becomes]), each) for each in plan.fields],
-            columns=[each for each in plan.columns if not each.finished],
-            people=_offers(imported, plan, choices)[:PEOPLE_SHOWN],
-            members=members,
-            is_new=imported.project_id is None or bool(made.tasks or made.columns or made.comments),
-        )
+def preview_of(
+    imported: Imported, plan: ImportPlan, choices: FormChoices, members: list[Account], file_name: str
+) -> Preview:
+    """Return what would be created, what already exists, and what would be lost."""
+    made = imported.created
+    return {
+        "file_name": file_name,
+        "title": imported.title,
+        "project": imported.repository,  # the full name of the project of an earlier import
+        "may_rename": plan.source != "trello",  # whose boards are known by an ID
+        "made": made_things(imported),
+        "skipped": imported.skipped.tasks,
+        "lost": lost_things(imported),
+        "warnings": imported.warnings,
+        "fields": [(gettext(FIELD_LABELS[each.becomes]), each) for each in plan.fields],
+        "columns": [each for each in plan.columns if not each.finished],
+        "people": _offers(imported, plan, choices)[:PEOPLE_SHOWN],
+        "members": members,
+        "is_new": imported.project_id is None or bool(made.tasks or made.columns or made.comments),
+    }
 
 
-def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[PersonOffer]:
+def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[dict[str, str]]:
     """Return the assigned people without a member, and those matched by the visitor."""
     unmatched = {each.name for each in imported.unmatched if each.assigned}
     found = {}
     for member in (member for task in plan.tasks for member in task.members):
         login = choices.logins.get(member.known_as, "")
         if (login or member.display_name in unmatched) and len(member.known_as) <= KEY_MAX_CHARS:
-            found[member.display_name] = PersonOffer(member.display_name, member.known_as, login)
+            found[member.display_name] = {"name": member.display_name, "known_as": member.known_as, "login": login}
     return list(found.values())
 
 
 def lost_things(imported: Imported) -> list[tuple[str, Lost]]:
-    """Return what cannot be imported, with labels."""
     return [(gettext(LOST_LABELS[each.what]), each) for each in imported.lost]
 
 
 def made_things(imported: Imported) -> list[str]:
-    """Return the counts of imported items as texts."""
     made = imported.created
     return [
         ngettext("%(num)s card", "%(num)s cards", made.tasks),
@@ -174,8 +144,6 @@ def made_things(imported: Imported) -> list[str]:
         ngettext("%(num)s comment", "%(num)s comments", made.comments),
     ]
 
-
-# --- pages -----------------------------------------------------------------------------------------------------------
 
 places = Places("import")
 
@@ -187,28 +155,16 @@ class ImportResult(NamedTuple):
 
     imported: Imported | None = None
     faults: Sequence[str] = ()
-    preview: ImportPreview | None = None
-
-
-class _Memory:
-    """An export in memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    async def write(self, data: bytes) -> None:
-        self.data += data
+    preview: Preview | None = None
 
 
 @places.get("/{owner}/-/import")
 async def ask_for_export(visit: Visit) -> Response:
-    """Show the import form."""
     return _form_page(visit, (await _owner(visit)).account, ImportResult())
 
 
 @places.upload("/{owner}/-/import", action="project.create")
 async def import_board(visit: Visit) -> Response:
-    """Preview or run an import."""
     account = (await _owner(visit)).account
     result = await take_export(visit, account)
     if result.imported is None:
@@ -225,13 +181,17 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
     """Read the uploaded file and import it unless `step` is `look`. Raises the errors of `read_form`, `import_plan`."""
-    memory = _Memory()
-    form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
+    data = bytearray()
+
+    async def keep(piece: bytes) -> None:
+        data.extend(piece)
+
+    form = await read_form(visit.call, keep, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
     await check_alive(visit.call, visit.session)
-    if form.faults or not memory.data:
+    if form.faults or not data:
         return ImportResult(faults=[gettext("Choose the exported file first.")])
-    file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
+    file, choices = SourceFile(form.name, bytes(data)), FormChoices.of(form.fields, form.name)
     try:
         not_done = [each for each in choices.columns if each not in choices.done]
         wanted = Choices(title=choices.title, done=choices.done, not_done=not_done)
@@ -249,7 +209,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     try:
         would = await _look(visit, task_import)
         if form.fields.get("step", [""])[-1] == "look":
-            return ImportResult(preview=ImportPreview.of(would, plan, choices, members, form.name))
+            return ImportResult(preview=preview_of(would, plan, choices, members, form.name))
         return ImportResult(await import_plan(visit.database, task_import, lambda what, number, total: None))
     except (Invalid, Conflict) as problem:
         return ImportResult(faults=problem.reasons)
@@ -273,6 +233,6 @@ async def _look(visit: Visit, task_import: Import) -> Imported:
 
 async def _owner(visit: Visit) -> OwnerView:
     view = await find_owner(visit)
-    if not view.may_create:
+    if view.role is None:
         raise NotFound()
     return view

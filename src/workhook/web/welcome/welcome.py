@@ -25,7 +25,7 @@ from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
+from workhook.web.welcome.importing import Preview, imported_page, take_export
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.queries import has_any_task
@@ -50,7 +50,6 @@ class WelcomeNames(msgspec.Struct):
 
 @places.get("/welcome")
 async def names(visit: Visit) -> Response:
-    """Ask for the names of the organization and of the visitor."""
     return await _names_page(visit, await _organization(visit), {})
 
 
@@ -84,7 +83,6 @@ async def save_names(visit: Visit) -> Response:
 
 @places.get("/welcome/project")
 async def project(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the forms for the first project."""
     faults = {"title": " ".join(map(in_words, form.reasons))} if form.reasons else {}
     return _project_page(visit, await _organization(visit), faults)
 
@@ -92,7 +90,6 @@ async def project(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/welcome/project", makes=True, action="project.create")
 @form_page(project)
 async def create_project(visit: Visit) -> Response:
-    """Create the first project."""
     organization = await _organization(visit)
     template = visit.fields.get("template", "")
     create = visit.form(ProjectCreate, "title", organization=organization.login)
@@ -102,7 +99,6 @@ async def create_project(visit: Visit) -> Response:
 
 @places.upload("/welcome/import", action="project.create")
 async def import_first(visit: Visit) -> Response:
-    """Preview or run an import of the first project."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
     if result.imported is None:
@@ -167,7 +163,7 @@ async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
 
 
 def _project_page(
-    visit: Visit, organization: Account, faults: dict[str, str], preview: ImportPreview | None = None
+    visit: Visit, organization: Account, faults: dict[str, str], preview: Preview | None = None
 ) -> Response:
     return visit.page(
         "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,

@@ -91,9 +91,6 @@ def administered_user(user: UserOfServer, base: str) -> AdministeredUser:
     return AdministeredUser(**{**values, "site_admin": user.is_administrator, "disabled_at": at})
 
 
-FORMER = "Former member"
-"""Display name of removed users. Their work is kept and remains attributed to the account."""
-FORMER_KIND = "former"
 NAMED_MAX = 5
 LOGINS_TRIED_MAX = 1_000
 
@@ -125,14 +122,15 @@ _BILLING = (
     sa.delete(account_billing).where(account_billing.c.account_id == _user_id),
     sa.delete(billing_logos).where(billing_logos.c.account_id == _user_id, billing_logos.c.is_issued.is_(sa.false())),
 )
+# The work of removed users is kept and remains attributed to the account.
 _become_former = (
     sa.update(accounts)
     .where(accounts.c.id == _user_id)
     .values(
-        kind=FORMER_KIND,
+        kind="former",
         login=sa.bindparam("login"),
         login_key=sa.bindparam("login"),
-        name=FORMER,
+        name="Former member",
         email=sa.null(),
         avatar=sa.null(),
         updated_at=bigint_param("now"),
@@ -327,7 +325,7 @@ async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
 async def admin_users_delete(write: Write, username: str) -> None:
     """Delete a user.
 
-    The user's work is kept and attributed to a former member. Their name, address, tokens and memberships are removed
+    The user's work is kept and attributed to a former member. Their name, address, tokens, and memberships are removed
     permanently. Returns 422 for the last owner of an organization, the last administrator, and users with projects of
     their own. Only server administrators can call this.
     """

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found, say
+from workhook.core.errors import Conflict, Invalid, require_found, say
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
@@ -170,10 +170,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
     access = to_access(require_found(rows[0] if rows else None), actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
-    column = next((each for each in board if each.id == column_id), None)
-    if column is None:
-        raise NotFound()
-    return access, column, board
+    return access, require_found(next((each for each in board if each.id == column_id), None)), board
 
 
 async def list_board_columns(reader: Reader, repository_id: int) -> list[Column]:
@@ -206,8 +203,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
     if len(board) >= COLUMNS_MAX:
-        message = say("a project can have at most {} columns", COLUMNS_MAX)
-        raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
+        raise Invalid.at("project_id", say("a project can have at most {} columns", COLUMNS_MAX), code="too_many")
     position = min(if_set(create.position, len(board)), len(board))
     column = Column(
         id=new_id("col"),
@@ -327,7 +323,7 @@ def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool
     """Raise `Invalid` for a column that would both complete tasks and start timers."""
     if start_timer and completes(stage, finished):
         message = "start_timer cannot be true for a column that completes tasks (stage done, or finished)"
-        raise Invalid(faults=[Fault(field="start_timer", message=message)])
+        raise Invalid.at("start_timer", message)
 
 
 # --- moving the tasks of a deleted column, with their buckets unchanged ----------------------------------------------

@@ -33,12 +33,9 @@ ID_CHARS = 64
 CLOSED_MAX = 100
 """The maximum number of tasks that one push closes; the rest are ignored."""
 
-_NUMBER = r"(?:(?P<{0}>[\w.-]{{1,100}}/[\w.-]{{1,100}}))?#(?P<{1}>[1-9]\d{{0,8}})(?![\w-])"
-_FIRST = re.compile(
-    r"(?<![\w-])(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?:\s*+:\s*+|\s++)" + _NUMBER.format("place", "number"),
-    re.IGNORECASE,
-)
-_NEXT = re.compile(r"(?:\s*+[,&]\s*+(?:and\s++)?|\s++and\s++|\s++)" + _NUMBER.format("place", "number"), re.IGNORECASE)
+_NUMBER = r"(?:(?P<place>[\w.-]{1,100}/[\w.-]{1,100}))?#(?P<number>[1-9]\d{0,8})(?![\w-])"
+_FIRST = re.compile(r"(?<![\w-])(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?:\s*+:\s*+|\s++)" + _NUMBER, re.IGNORECASE)
+_NEXT = re.compile(r"(?:\s*+[,&]\s*+(?:and\s++)?|\s++and\s++|\s++)" + _NUMBER, re.IGNORECASE)
 
 
 class PushedCommit(msgspec.Struct, frozen=True):

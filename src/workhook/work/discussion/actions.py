@@ -27,9 +27,9 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.markdown import names_in_markdown, names_in_markup
 from workhook.work.discussion.markup import plain
 from workhook.work.discussion.mentions import Naming, store_mentions
-from workhook.work.discussion.names import names_in_markdown, names_in_markup
 from workhook.work.discussion.schemas import (
     CommentCreate,
     CommentedFile,
@@ -88,8 +88,6 @@ _file = with_access(
 )
 _locked_file = _file.with_for_update(of=files, read=True)
 
-# --- comments ---------------------------------------------------------------------------------------------------------
-
 _task_comments = (
     sa.select(
         *_with_author(TaskComment, task_comments),
@@ -136,16 +134,10 @@ _nested = (
     .scalar_subquery()
     .label("replies")
 )
-_length_of_replies = (
-    sa.select(sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0))
-    .where(_of_comment)
-    .scalar_subquery()
+_reply_chars = sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0)
+_weight_of_replies = sa.select(sa.func.count().label("count"), _reply_chars.label("chars")).where(
+    file_comment_replies.c.file_comment_id == bigint_param("id")
 )
-
-
-_weight_of_replies = sa.select(
-    sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
-).where(file_comment_replies.c.file_comment_id == bigint_param("id"))
 _replies = sa.select(*_with_author(Reply, file_comment_replies))
 _replies_to = (
     _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
@@ -212,11 +204,9 @@ _ON_FILE = _on(
     _file_comments.add_columns(_nested),
     file_comments,
     _listed_file_comment,
-    length(file_comments.c.text) + _length_of_replies,
+    length(file_comments.c.text) + sa.select(_reply_chars).where(_of_comment).scalar_subquery(),
 )
 
-
-# --- writing ----------------------------------------------------------------------------------------------------------
 
 _CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
 
@@ -252,17 +242,13 @@ async def insert(tx: Transaction, comment: C, **places: object) -> C:
 
     `places`: `repository_id`, `user_id`, and `task_id` or `file_id`.
     """
-    row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
-    assert row is not None
+    row = await tx.fetch_row(_KINDS[type(comment)].insert, {**_values(comment), **places})
     return msgspec.structs.replace(comment, id=int(row["id"]))
 
 
 def _values(comment: C) -> dict[str, object]:
     values = values_of(comment)
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
-
-
-# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 async def list_task_comments(

@@ -24,7 +24,7 @@ from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.assignees import is_client_there, on_team
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.names import plain_words, prepare_words
+from workhook.work.discussion.markdown import plain_words, prepare_words
 from workhook.work.discussion.schemas import PLACES, file_comment_replies, file_comments, mentions, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, is_client, is_insider, with_access

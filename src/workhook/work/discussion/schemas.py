@@ -17,8 +17,8 @@ from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import NOT_PRIVATE, BigId, in_project, metadata, of_account, partial_index
 from workhook.storage.record_rows import table_columns
+from workhook.work.discussion.markdown import prepare_names
 from workhook.work.discussion.markup import read_markup
-from workhook.work.discussion.names import prepare_names
 from workhook.work.files.links import Links
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape

@@ -1,7 +1,8 @@
 """Actions on files and folders: authorize, validate, write, publish the event.
 
 Members can do everything. Clients can view and download files that are not private, upload files, and delete their own
-uploads; they can only view folders. Deleted files can be restored for `trash.KEPT_MS`.
+uploads; they can only view folders. Deleted files can be restored for `KEPT_MS`, and are then removed with their
+content.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+import structlog
 from msgspec import UnsetType
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found
-from workhook.core.ids import new_id
+from workhook.core.clock import DAY_MS
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.ids import lower_bound_id, new_id
 from workhook.core.records import Wire, to_response
-from workhook.http.calls import Call
+from workhook.http.calls import Call, Services
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
@@ -24,6 +27,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
+from workhook.storage.sweeping import in_batches
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import (
@@ -43,10 +47,11 @@ from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
-from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
+from workhook.work.kernel.quota import add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import source_of_project
+from workhook.work.kernel.settings import billing_logos
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -104,8 +109,6 @@ _delete_empty_folder = sa.delete(folders).where(
     folders.c.id == sa.bindparam("folder_id"),
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
-
-# --- files ------------------------------------------------------------------------------------------------------------
 
 _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
@@ -195,12 +198,9 @@ async def restore_file(write: Write, file_id: str) -> Wire[File]:
 
 async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_id: str) -> tuple[Access, File]:
     """Return a file, even if it is in the trash."""
-    params = {"file_id": file_id, "user_id": actor.user.id}
-    row = await reader.fetch_one(statement, params)
-    if row is not None and row["in_folder_id"] != row["folder_id"]:
-        row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
-    row = require_found(row)
-    access = to_access(row, actor)
+    row, access = await find_with_access(reader, statement, actor, file_id=file_id)
+    if row["in_folder_id"] != row["folder_id"]:  # it was moved while this statement waited for the lock
+        row, access = await find_with_access(reader, _file_by_id, actor, file_id=file_id)
     file = _file_of(row, FileProject(access.repository.project_id, access.repository.title))
     access.require_visible(file.private)
     return access, file
@@ -260,7 +260,6 @@ async def _publish(write: Write, access: Access, action: str, file: File) -> Wir
 
 # --- folders ----------------------------------------------------------------------------------------------------------
 
-
 FOLDERS = Listing[Folder](
     folders,
     lambda page, _: sa.select(*_folder_columns).join(page, page.c.id == folders.c.id),
@@ -305,33 +304,24 @@ _used = (
 _lock = sa.select(accounts.c.id).where(accounts.c.id == bigint_param("account_id")).with_for_update(key_share=True)
 
 
-async def require_room(call: Call, access: Access, more_bytes: int) -> None:
-    """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner."""
-    memory = memory_of(call.services)
-    if memory is not None and memory.limits.mb:
-        await _require_room(call.database, memory, access, more_bytes)
+async def require_room(call: Call, access: Access, more_bytes: int, tx: Transaction | None = None) -> None:
+    """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner.
 
-
-async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
-    """Check the quota under a lock, which holds off other uploads to the account until the transaction ends."""
-    memory = memory_of(call.services)
-    if memory is not None and memory.limits.mb:
-        account_id = access.repository.owner.id
-        await tx.fetch_one(_lock, {"account_id": account_id})
-        beside = await _require_room(tx, memory, access, more_bytes)
-        add_file(tx, call, memory, account_id, more_bytes, beside=beside)
-
-
-async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
-    """Return the total size of the existing files. Files are counted now, and events are taken from `memory`."""
-    account_id = access.repository.owner.id
-    row = await reader.fetch_one(_used, {"account_id": account_id})
-    file_bytes: int = row["bytes"] if row else 0
-    known = await memory.usage(account_id)
-    used = file_bytes + (known.event_bytes if known else 0)
+    Files are counted now, and events are taken from memory. With `tx`, the bytes are reserved under a lock, which holds
+    off other uploads to the account until the transaction ends.
+    """
+    memory, account = memory_of(call.services), {"account_id": access.repository.owner.id}
+    if memory is None or not memory.limits.mb:
+        return
+    if tx is not None:
+        await tx.fetch_one(_lock, account)
+    row = await (call.database if tx is None else tx).fetch_row(_used, account)
+    known = await memory.usage(access.repository.owner.id)
+    used = row["bytes"] + (known.event_bytes if known else 0)
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
-    return file_bytes
+    if tx is not None:
+        add_file(tx, call, memory, access.repository.owner.id, more_bytes, beside=row["bytes"])
 
 
 _update_file = (
@@ -432,3 +422,78 @@ async def all_folders(reader: Reader, access: Access) -> list[Folder]:
     """Return all folders, sorted by title."""
     found = await lists.read_all(reader, FOLDERS, source_of_project(access))
     return sorted(found, key=lambda each: (each.title.casefold(), each.id))
+
+
+# --- the removal of deleted files, and of content without a file ------------------------------------------------------
+
+KEPT_MS = 30 * DAY_MS
+ORPHAN_MS = DAY_MS
+"""Longer than any upload takes from its last byte to its row."""
+BATCH = 100
+
+log = structlog.get_logger(__name__)
+
+_deleted = files.alias("deleted")
+_old = (
+    sa.select(_deleted.c.id)
+    .where(_deleted.c.deleted_at < bigint_param("before"))
+    .order_by(_deleted.c.deleted_at)
+    .limit(bigint_param("limit"))
+    .offset(bigint_param("offset"))
+)
+_purge = (
+    # Checks the row again, so that a restore which this statement waited for keeps the file.
+    sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < bigint_param("before")).returning(files.c.blob)
+)
+_first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
+_blobs_in_use = sa.union_all(
+    *(sa.select(table.c.blob).where(any_of(table.c.blob, "blobs")) for table in (files, billing_logos))
+)
+
+
+async def purge(services: Services, now: int) -> int:
+    """Remove expired files from the trash, and blobs of crashed uploads. Returns the number of files.
+
+    Each row is deleted before its blob, after the commit. A crash in between leaves a blob for the next run to remove.
+    Several processes may run this concurrently.
+    """
+    purged = await _purge_files(services, now - KEPT_MS)
+    await _purge_blobs(services, now - ORPHAN_MS)
+    return purged
+
+
+async def _purge_files(services: Services, before: int) -> int:
+    async def batch(limit: int, offset: int) -> int:
+        params = {"before": before, "limit": limit, "offset": offset}
+
+        async def remove(tx: Transaction) -> list[str]:
+            return [row["blob"] for row in await tx.fetch_all(_purge, params)]
+
+        blobs = await services.database.in_transaction(remove)
+        await services.blobs.delete(blobs)
+        return len(blobs)
+
+    return await in_batches("deleted_files", BATCH, batch)
+
+
+async def _purge_blobs(services: Services, before: int) -> None:
+    """Remove blobs that belong to no file or logo.
+
+    Blobs that are older than the database are kept, because a server started with an empty database by mistake must not
+    remove the files of the right one.
+    """
+    first = await services.database.fetch_one(_first_account_at)
+    if first is None:  # without accounts there were no uploads
+        return
+    async for found in services.blobs.older_than(before):
+        names = [name for name in found if name >= lower_bound_id("blb", first["created_at"])]
+        if len(names) < len(found):
+            log.warning("foreign_blobs_kept", count=len(found) - len(names))
+        rows = await services.database.fetch_all(_blobs_in_use, {"blobs": names}) if names else []
+        used = {row["blob"] for row in rows}
+        orphans = [name for name in names if name not in used]
+        await services.blobs.delete(orphans)
+        if orphans:
+            log.info("blobs_swept", count=len(orphans))
+    if drafts := await services.blobs.delete_old_drafts(before):
+        log.info("drafts_swept", count=drafts)

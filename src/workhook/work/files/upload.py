@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from multipart import (  # type: ignore[import-untyped]  # the library has no types
@@ -38,18 +37,12 @@ _PLAIN = ("", "7bit", "8bit", "binary")
 
 Fields = dict[str, list[str]]
 Admit = Callable[[Fields], Awaitable[None]]
+Sink = Callable[[bytes], Awaitable[None]]
+"""Takes the bytes of a file, such as `storage.blobs.Incoming.write`."""
 
 
-class FileSink(Protocol):
-    """A destination for the bytes of a file, such as a `storage.blobs.Incoming`."""
-
-    async def write(self, data: bytes) -> None: ...
-
-
-async def read_form(
-    call: Call, incoming: FileSink, *, limit: int, admit: Admit | None = None, parts: int = PARTS_MAX
-) -> Form:
-    """Write the file to `incoming`; the caller decides whether to keep it.
+async def read_form(call: Call, sink: Sink, *, limit: int, admit: Admit | None = None, parts: int = PARTS_MAX) -> Form:
+    """Write the file to `sink`; the caller decides whether to keep it.
 
     `limit` is the maximum size of the file in bytes. `admit` is called with the fields that precede the file, and
     raises to reject it. Raises `UnsupportedMediaType`, `Malformed`, `TooLarge`, `Invalid` and `Unavailable`. Misuse of
@@ -58,7 +51,7 @@ async def read_form(
     too_large = TooLarge(say("A file can be at most {} MiB.", limit // 2**20))
     if least_file_bytes(call) > limit:
         raise too_large
-    form = Form(incoming, limit, too_large, admit)
+    form = Form(sink, limit, too_large, admit)
     parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=parts)
     seen = 0
     async for data in call.request.stream():
@@ -109,15 +102,15 @@ def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[Mu
 
 
 class Form:
-    """A form that is parsed part by part. The bytes of the file are passed to the `FileSink`."""
+    """A form that is parsed part by part. The bytes of the file are passed to `sink`."""
 
-    def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit | None) -> None:
+    def __init__(self, sink: Sink, limit: int, too_large: TooLarge, admit: Admit | None) -> None:
         self.fields: Fields = {}
         self.name = ""
         self.content_type = ""
         self.faults: list[Fault] = []
         self.has_file = False
-        self._incoming = incoming
+        self._sink = sink
         self._limit = limit
         self._too_large = too_large
         self._admit = admit
@@ -137,7 +130,7 @@ class Form:
             self._size += len(event)
             if self._size > self._limit:
                 raise self._too_large
-            await self._incoming.write(event)
+            await self._sink(event)
         else:
             self._add(event)
 
@@ -155,11 +148,8 @@ class Form:
             self.has_file = self._is_content = True
             self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
-            self.add_fault(
-                shown(part.name or ""),
-                "unknown",
-                say("unknown parameter {}", f"{shown(part.name or '')} of a file"),
-            )
+            field = shown(part.name or "")
+            self.add_fault(field, "unknown", say("unknown parameter {}", f"{field} of a file"))
 
     def _add(self, data: bytes) -> None:
         assert self._part is not None, "bytes come after the head of their part"
@@ -273,7 +263,7 @@ def inert_media_type(media_type: str) -> str:
 class Upload:
     """Context manager for an uploaded file, whose blob is removed unless a row references it.
 
-    If the outcome of a commit is unknown, the blob is left for `trash.purge`. Set `is_stored` to False if no row
+    If the outcome of a commit is unknown, the blob is left for `actions.purge`. Set `is_stored` to False if no row
     references the blob.
     """
 
@@ -288,7 +278,7 @@ class Upload:
     async def create(self, write: Write) -> Wire[File]:
         """Write the row. Called for each attempt of the change."""
         self.is_stored = False
-        await actions.reserve_room(write.tx, self._call, self._access, self.content.size)
+        await actions.require_room(self._call, self._access, self.content.size, write.tx)
         project_id = self._access.repository.project_id
         made = await actions.create_file(write, project_id, self._create, self.content)
         self.is_stored = True
@@ -312,7 +302,7 @@ async def receive(call: Call, access: Access, *, admit: Admit | None = None, may
     if not may_be_stored:
         await actions.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
-        form = await read_form(call, incoming, limit=limit_of(call), admit=admit)
+        form = await read_form(call, incoming.write, limit=limit_of(call), admit=admit)
         await call.body_came()
         try:
             create = parameters.gather(FileCreate, parameters_of(call.query, form), {})

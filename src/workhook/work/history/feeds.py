@@ -20,12 +20,12 @@ from workhook.core.errors import NotFound, TooManyRequests
 from workhook.identity.context import Write
 from workhook.identity.queries import account_columns
 from workhook.identity.rate import Windows
-from workhook.identity.schemas import Account, Repository, account_of
+from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader
 from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
-from workhook.work.board.tasks.assigned import list_assigned_due
+from workhook.work.board.tasks.assigned import list_assigned
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
@@ -86,7 +86,7 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
     The key cannot be read later.
     """
-    await _end_feed(write, repository_id)
+    await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id})
     key = secrets.token_urlsafe(_KEY_BYTES)
     values = {"user_id": write.actor.user.id, "repository_id": repository_id, "digest": digest_of(key)}
     await write.tx.execute(_insert, {**values, "created_at": write.now})
@@ -96,14 +96,10 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
 async def delete_feed(write: Write, repository_id: int | None) -> bool:
     """Delete the caller's feed. Returns False if it does not exist."""
-    if not await _end_feed(write, repository_id):
+    if not await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id}):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))
     return True
-
-
-async def _end_feed(write: Write, repository_id: int | None) -> bool:
-    return await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id}) > 0
 
 
 async def get_feed(reader: Reader, key: str) -> tuple[Account, str | None]:
@@ -131,7 +127,7 @@ BACK_MS = 31 * DAY_MS
 
 
 class DueTask(msgspec.Struct, frozen=True):
-    """A task in a calendar. `project` and `column` are titles, and `page_path` is the path of the task's page."""
+    """A task in a calendar. `project` and `column` are titles, and `place` is the project's full name."""
 
     id: str
     title: str
@@ -139,7 +135,7 @@ class DueTask(msgspec.Struct, frozen=True):
     updated_at: int
     project: str
     column: str
-    page_path: str
+    place: str
 
 
 # The expression of the index on due dates.
@@ -182,7 +178,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
             row["updated_at"],
             access.repository.title,
             row["column_title"],
-            _path(access.repository, row["id"]),
+            access.repository.full_name,
         )
         for row in await reader.fetch_all(_of_project, params)
     ]
@@ -190,7 +186,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
 
 async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]:
     """Return due tasks assigned to the user in visible projects that are not archived."""
-    found = await list_assigned_due(reader, user, _since(now), TASKS_MAX)
+    found = await list_assigned(reader, user, TASKS_MAX, due_since=_since(now))
     return [
         DueTask(
             task.id,
@@ -199,7 +195,7 @@ async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]
             task.updated_at,
             task.repository.title,
             task.column,
-            _path(task.repository, task.id),
+            task.repository.full_name,
         )
         for task in found
         if task.deadline is not None
@@ -208,10 +204,6 @@ async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]
 
 def _since(now: int) -> int:
     return (now - BACK_MS) // DAY_MS * DAY_MS
-
-
-def _path(repository: Repository, task_id: str) -> str:
-    return f"/{quote(repository.full_name)}/tasks/{quote(task_id)}"
 
 
 # --- iCalendar (RFC 5545) ---------------------------------------------------------------------------------------------
@@ -243,19 +235,15 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
     yield f"UID:{task.id}@workhook"
     yield f"DTSTAMP:{_moment(task.updated_at)}"
     yield f"LAST-MODIFIED:{_moment(task.updated_at)}"
-    yield _start(task.deadline)
+    if task.deadline % DAY_MS == 0:  # a due date without a time becomes an all-day event
+        yield f"DTSTART;VALUE=DATE:{_at(task.deadline):%Y%m%d}"
+    else:
+        yield f"DTSTART:{_moment(task.deadline)}"
     yield f"SUMMARY:{escape_text(task.title)}"
     yield f"DESCRIPTION:{escape_text(f'{task.project} · {task.column}')}"
-    yield f"URL:{base}{task.page_path}"
+    yield f"URL:{base}/{quote(task.place)}/tasks/{quote(task.id)}"
     yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
     yield "END:VEVENT"
-
-
-def _start(deadline: int) -> str:
-    """Return the start of an event. A due date without a time becomes an all-day event."""
-    if deadline % DAY_MS == 0:
-        return f"DTSTART;VALUE=DATE:{_at(deadline):%Y%m%d}"
-    return f"DTSTART:{_moment(deadline)}"
 
 
 def _moment(at_ms: int) -> str:

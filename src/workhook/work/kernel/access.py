@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from sqlalchemy.sql.expression import Executable
 
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, require_found, say
+from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, require_found, say
 from workhook.http.calls import Call, Place, RemainingRights
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import (
@@ -288,13 +288,12 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
         if len(organizations) > 1:
             logins = ", ".join(each.account.login for each in organizations)
             message = f"organization is required, since you are in several: {logins}"
-            raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
+            raise Invalid.at("organization", message, code="missing")
         owner: Owner | None = every[0]
     else:
         owner = next((each for each in every if key_of(each.account.login) == key_of(login)), None)
     if owner is None:
-        message = f'You are not a member of the organization "{login}".'
-        raise Invalid(faults=[Fault(field="organization", message=message)])
+        raise Invalid.at("organization", f'You are not a member of the organization "{login}".')
     actor.request.require_right(owner.account.id, None, _rank_in_account(owner.role))
     return owner
 

@@ -15,7 +15,6 @@ from workhook.http.wire_types import read_day_or_moment, with_plus
 from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import account_billing
 
 
@@ -38,9 +37,9 @@ def is_bare(bound: object) -> bool:
     return isinstance(bound, date)
 
 
-def zone_named(timezone: object, default: tzinfo = UTC) -> tzinfo:
-    """Return the zone of a `TimeZone` parameter, or `default` if it is absent."""
-    return zone_of(name) if isinstance(name := if_set(timezone), str) else default
+def zone_named(timezone: object) -> tzinfo:
+    """Return the zone of a `TimeZone` parameter, or UTC if it is absent."""
+    return zone_of(timezone) if isinstance(timezone, str) else UTC
 
 
 def start_ms(bound: object, zone: tzinfo) -> int | None:

@@ -100,13 +100,9 @@ def person_of_values(
     return person
 
 
-def _not_an_address(text: str) -> str | None:
-    return None if is_address(text) else "an e-mail address"
-
-
 Email = Annotated[
     str,
     Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "email"}),
     Transform(str.strip),
-    Rule(_not_an_address),
+    Rule.accepts(is_address, "an e-mail address"),
 ]

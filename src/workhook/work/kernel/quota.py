@@ -215,7 +215,8 @@ class UsageMemory:
         now_s = time.monotonic()
         known = _Known(usage, now_s + max(AGAIN_S, TIMES_AS_LONG * (now_s - begun_s)))
         put_bounded(self._known, account_id, known, ACCOUNTS_MAX)
-        self._show()
+        ORGANIZATIONS.labels("nearly_full").set_function(lambda: self._number(NEARLY))
+        ORGANIZATIONS.labels("full").set_function(lambda: self._number(1.0))
         return known
 
     def add(self, account_id: int, more: StoredUsage) -> None:
@@ -223,10 +224,6 @@ class UsageMemory:
         known = self._known.get(account_id)
         if known is not None and known.usage is not None:
             known.usage += more
-
-    def _show(self) -> None:
-        ORGANIZATIONS.labels("nearly_full").set_function(lambda: self._number(NEARLY))
-        ORGANIZATIONS.labels("full").set_function(lambda: self._number(1.0))
 
     def _number(self, part: float) -> int:
         known = list(self._known.values())  # metrics are collected in another thread

@@ -19,6 +19,7 @@ from workhook.work.kernel.durations import duration_ms
 
 V = TypeVar("V")
 N = TypeVar("N", int, Decimal)
+A = TypeVar("A", bound=UnsetType | None)
 
 
 def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
@@ -82,15 +83,7 @@ def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
     return to_minor(rate, currency, field, maximum_minor=RATE_MAX_MINOR)
 
 
-@overload
-def given_rate(rate: Decimal | None, currency: str, field: str) -> int | None: ...
-
-
-@overload
-def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None: ...
-
-
-def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
+def given_rate(rate: Decimal | A, currency: str, field: str) -> int | A:
     """Convert a rate with `rate_minor_of`; pass null and absent values through."""
     return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
 

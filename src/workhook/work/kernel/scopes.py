@@ -32,18 +32,16 @@ PROJECTS_MAX = 100
 _ID_MAX = 64
 
 
-def _not_project_ids(text: str) -> str | None:
-    found = [each.strip() for each in text.split(",")]
-    if all(found) and len(found) <= PROJECTS_MAX and all(len(each) <= _ID_MAX for each in found):
-        return None
-    return f"IDs of projects, at most {PROJECTS_MAX}, separated by commas"
+def _are_project_ids(text: str) -> bool:
+    found = text.split(",")
+    return len(found) <= PROJECTS_MAX and all(0 < len(each.strip()) <= _ID_MAX for each in found)
 
 
 OrganizationLogin = Annotated[str, Meta(description="Only projects of this owner (login).")]
 ProjectIds = Annotated[
     str,
     Meta(description="Only these projects (IDs separated by commas)."),
-    Rule(_not_project_ids),
+    Rule.accepts(_are_project_ids, f"IDs of projects, at most {PROJECTS_MAX}, separated by commas"),
 ]
 
 ME = "me"

@@ -21,7 +21,7 @@ from workhook.core.errors import compose
 from workhook.core.money import DEFAULT_CURRENCY, parse_decimal, parse_hundredths, to_amount, to_hundredths
 from workhook.core.records import HIDDEN, NOT_STORED, EventSchema, JsonForm, JsonName, Record, Wire
 from workhook.core.zones import NAME_MAX_CHARS, zone_fault, zone_or_utc
-from workhook.http.parameters import ON_ONE_LINE, Converter, Currency, Rule, Transform
+from workhook.http.parameters import IN_CAPITALS, ON_ONE_LINE, Converter, Currency, Rule, Transform
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata, of_account
 from workhook.storage.record_rows import table_columns
@@ -173,22 +173,14 @@ NumberFormatText = Annotated[
 ]
 
 
-def _upper(text: str) -> str:
-    return text.strip().upper() if text.isascii() else text
-
-
-def _not_a_country(text: str) -> str | None:
-    return None if text in COUNTRIES else "a two-letter country code (ISO 3166-1), such as DE"
-
-
 Country = Annotated[
     str,
     Meta(
         description="Two-letter code (ISO 3166-1); required for e-invoices.",
         extra_json_schema={"pattern": "^[A-Z]{2}$"},
     ),
-    Transform(_upper),
-    Rule(_not_a_country),
+    IN_CAPITALS,
+    Rule.accepts(COUNTRIES.__contains__, "a two-letter country code (ISO 3166-1), such as DE"),
 ]
 """In upper case, both internally and in responses."""
 
@@ -362,12 +354,8 @@ class PersonRateInput(msgspec.Struct):
     hourly_rate: Rate
 
 
-def _rate_to_response(minor: int, currency: str | None) -> int | float:
-    return to_amount(minor, currency or DEFAULT_CURRENCY)
-
-
 def _form(beside: str) -> JsonForm:
-    return JsonForm(int | float, _rate_to_response, beside=beside)
+    return JsonForm(int | float, lambda minor, currency: to_amount(minor, currency or DEFAULT_CURRENCY), beside=beside)
 
 
 _RATE = Meta(description="Hourly rate.")

@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Forbidden, NotFound
+from workhook.core.errors import Forbidden, NotFound, require_found
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
@@ -224,11 +224,8 @@ async def restore_client(write: Write, project_id: str, login: str, email: str) 
     """Undo a removal of a client by the caller. Raises `NotFound`, `Forbidden` and `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
-    account = await find_account(write.tx, login)
-    client = None if account is None else await add_client(write, access.repository, account, email)
-    if client is None:
-        raise NotFound()
-    return client
+    account = require_found(await find_account(write.tx, login))
+    return require_found(await add_client(write, access.repository, account, email))
 
 
 @routes.get("/clients/{id}")

@@ -28,7 +28,8 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
-from workhook.storage.metadata import bigint_param, metadata, of_account
+from workhook.storage.metadata import bigint_param, insert_into, metadata, of_account
+from workhook.storage.record_rows import assigned
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import get_owned_account
 from workhook.work.kernel.record_events import record_audit
@@ -90,11 +91,7 @@ _team = (
     .limit(bigint_param("limit"))
 )
 _clear = sa.delete(project_rates).where(_of_project)
-_insert = sa.insert(project_rates).values(
-    repository_id=bigint_param("repository_id"),
-    user_id=bigint_param("user_id"),
-    hourly_rate_minor=bigint_param("hourly_rate_minor"),
-)
+_insert = insert_into(project_rates, "repository_id", "user_id", "hourly_rate_minor")
 
 
 async def find_team(reader: Reader, repository_id: int, *, limit: int) -> Sequence[Row]:
@@ -121,18 +118,13 @@ async def set_project_rates(
     if faults:
         raise Invalid(faults=faults)
     await tx.execute(_clear, {"repository_id": repository_id})
-    wanted = {
-        key: rate_minor_of(each.hourly_rate, currency, f"rates[{index}].hourly_rate")
+    wanted = sorted(
+        (key, rate_minor_of(each.hourly_rate, currency, f"rates[{index}].hourly_rate"))
         for index, (key, each) in enumerate(zip(keys, rates, strict=True))
-    }
-    tx.defer(
-        _insert,
-        [
-            {"repository_id": repository_id, "user_id": found[key]["id"], "hourly_rate_minor": wanted[key]}
-            for key in sorted(wanted)
-        ],
     )
-    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
+    place = {"repository_id": repository_id}
+    tx.defer(_insert, [{**place, "user_id": found[key]["id"], "hourly_rate_minor": minor} for key, minor in wanted])
+    return tuple(PersonRateShape(found[key]["login"], to_amount(minor, currency)) for key, minor in wanted)
 
 
 # --- rates of members of an organization ------------------------------------------------------------------------------
@@ -161,11 +153,7 @@ _members = (
 )
 _member = _members.where(accounts.c.login_key == sa.bindparam("login_key"))
 _every_member = _members.order_by(accounts.c.login_key).limit(bigint_param("limit"))
-_set_member = upsert(member_rates).values(
-    account_id=bigint_param("account_id"),
-    user_id=bigint_param("user_id"),
-    hourly_rate_minor=bigint_param("hourly_rate_minor"),
-)
+_set_member = upsert(member_rates).values(assigned(("account_id", "user_id", "hourly_rate_minor")))
 _set_member = _set_member.on_conflict_do_update(
     index_elements=[member_rates.c.account_id, member_rates.c.user_id],
     set_={"hourly_rate_minor": _set_member.excluded.hourly_rate_minor},
@@ -192,8 +180,7 @@ async def get_member(reader: Reader, account: Account, username: str) -> MemberT
 
 
 async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
-    rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
-    return [_member_of(row) for row in rows]
+    return list(map(_member_of, await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})))
 
 
 def _member_of(row: Row) -> MemberTerms:

@@ -292,11 +292,10 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
     `repository_id` is the project that is being renamed, which may change the case of its own name.
     """
     if reserved_because := project_fault(name):
-        raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
+        raise Invalid.at("name", reserved_because, code="reserved")
     row = await tx.fetch_one(_project_by_name, {"account_id": owner.id, "name_key": key_of(name)})
     if row is not None and row["repository_id"] != repository_id:
-        message = say("name {} is taken in {}", name, owner.login)
-        raise Invalid(faults=[Fault(field="name", code="already_exists", message=message)])
+        raise Invalid.at("name", say("name {} is taken in {}", name, owner.login), code="already_exists")
 
 
 async def publish(

@@ -44,14 +44,6 @@ _behind = sa.func.coalesce(
 )
 
 
-def _oldest_first(found: sa.FromClause) -> Columns:
-    return [found.c.repository_id]
-
-
-def _newest_first(found: sa.FromClause) -> Columns:
-    return [found.c.repository_id.desc()]
-
-
 def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[bool]]:
     return [found.c.repository_id > _behind] if continues else []
 
@@ -69,12 +61,8 @@ def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
     def fits(row: sa.FromClause) -> Columns:
-        conditions = [
-            row.c.account_id == each.c.account_id,
-            row.c.private == each.c.private,
-            row.c.deleted_at.is_(None),
-        ]
-        return [*conditions, *_further(row, continues)]
+        in_place = [row.c.account_id == each.c.account_id, row.c.private == each.c.private]
+        return [*in_place, row.c.deleted_at.is_(None), *_further(row, continues)]
 
     return select_first_per_group(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
 
@@ -124,15 +112,15 @@ def _visible(confined: bool, continues: bool = False, *, newest: bool = False) -
     `confined` limits them to the accounts of a parameter. Repositories that a token selects are included only in the
     oldest-first order.
     """
-    order = _newest_first if newest else _oldest_first
+
+    def order(found: sa.FromClause) -> Columns:
+        return [found.c.repository_id.desc() if newest else found.c.repository_id]
 
     def make(dialect: str) -> sa.Select[Any]:
         ways = [
             _in_accounts(dialect, confined=confined, continues=continues, order=order),
-            *(
-                _added_to(each, confined=confined, continues=continues, order=order)
-                for each in (collaborators, clients)
-            ),
+            _added_to(collaborators, confined=confined, continues=continues, order=order),
+            _added_to(clients, confined=confined, continues=continues, order=order),
             *([_select_projects(continues=continues)] if confined and not newest else []),
         ]
         first = select_first(ways, ["repository_id"], order)

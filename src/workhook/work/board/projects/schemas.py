@@ -56,21 +56,16 @@ class Project(Record, frozen=True):
 NAME_MAX_CHARS = 100
 
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
-
-
-def _not_a_name(text: str) -> str | None:
-    if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
-        return None
-    return compose("1 to {} characters from A-Z a-z 0-9 . _ - and must not end with .git", NAME_MAX_CHARS)
-
-
 ProjectName = Annotated[
     str,
     Meta(
         description="The repository's name, unique under its owner without regard to case.",
         extra_json_schema={"pattern": f"^{_NAME.pattern}$"},
     ),
-    Rule(_not_a_name),
+    Rule.accepts(
+        lambda text: _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"),
+        compose("1 to {} characters from A-Z a-z 0-9 . _ - and must not end with .git", NAME_MAX_CHARS),
+    ),
 ]
 
 

@@ -7,8 +7,6 @@ have finished tens of thousands of tasks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import sqlalchemy as sa
 
@@ -64,25 +62,16 @@ _finished = _of_newest.where(tasks.c.completed_at.is_not(None)).order_by(tasks.c
 _open_due = _open.where(tasks.c.deadline >= bigint_param("due_since"))
 
 
-async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """List open tasks in unarchived projects that the user can see. Tasks without a deadline come last."""
-    return await _list(reader, _open, user, limit)
-
-
-async def list_assigned_finished(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
-    """List finished tasks like `list_assigned`, most recently finished first."""
-    return await _list(reader, _finished, user, limit)
-
-
-async def list_assigned_due(reader: Reader, user: Account, since: int, limit: int) -> list[AssignedTask]:
-    """List the tasks of `list_assigned` whose deadline is at or after `since`."""
-    return await _list(reader, _open_due, user, limit, due_since=since)
-
-
-async def _list(
-    reader: Reader, statement: sa.Select[Any], user: Account, limit: int, **more: int
+async def list_assigned(
+    reader: Reader, user: Account, limit: int, *, finished: bool = False, due_since: int | None = None
 ) -> list[AssignedTask]:
-    params = {"user_id": user.id, "limit": limit, "looks_at": ASSIGNMENTS_MAX, **more}
+    """List open tasks in unarchived projects that the user can see. Tasks without a deadline come last.
+
+    With `due_since`, list only those whose deadline is at or after it. With `finished`, list finished tasks instead,
+    most recently finished first.
+    """
+    statement = _finished if finished else _open if due_since is None else _open_due
+    params = {"user_id": user.id, "limit": limit, "looks_at": ASSIGNMENTS_MAX, "due_since": due_since}
     return [
         AssignedTask(
             id=row["task_id"],

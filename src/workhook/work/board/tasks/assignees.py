@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Fault, Invalid, say, shown
+from workhook.core.errors import Invalid, say, shown
 from workhook.identity.context import Write
 from workhook.identity.notifications import notification_statements
 from workhook.identity.queries import key_of
@@ -113,7 +113,7 @@ def resolve_assignees(
     unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
     if unknown:
         message = say("{}: no user with access to the project has this name: {}", field, ", ".join(unknown))
-        raise Invalid(faults=[Fault(field=field, message=message)])
+        raise Invalid.at(field, message)
     found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
     found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}
     return tuple(found[user_id] for user_id in sorted(found))

@@ -94,7 +94,7 @@ def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
 
 def _not_found(number: int, name: str, sentence: str) -> Invalid:
     field = _field(number, name)
-    return Invalid(faults=[Fault(field=field, code="not_found", message=say(sentence, field))])
+    return Invalid.at(field, say(sentence, field), code="not_found")
 
 
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from operator import itemgetter
 from types import GenericAlias
 from typing import Any, NamedTuple
 
@@ -142,12 +143,10 @@ _kept = (
 )
 
 
-def _heavy_of(dialect: str) -> sa.Select[Any]:
-    whole = _kept.join(tasks, tasks.c.id == _kept.c.id)
-    return sa.select(_as_json(_kept, _kept.c.weight, whole, sa.true(), dialect).label("tasks"))
-
-
-_heavy = PerDialect.made_by(_heavy_of)
+_kept_tasks = _kept.join(tasks, tasks.c.id == _kept.c.id)
+_heavy = PerDialect.made_by(
+    lambda dialect: sa.select(_as_json(_kept, _kept.c.weight, _kept_tasks, sa.true(), dialect).label("tasks"))
+)
 
 
 class _Page(NamedTuple):
@@ -158,9 +157,7 @@ class _Page(NamedTuple):
 
 
 def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
-    def with_tasks(
-        listed: Callable[[sa.Select[Any], str], sa.ScalarSelect[str]],
-    ) -> PerDialect:
+    def with_tasks(listed: Callable[[sa.Select[Any], str], sa.ScalarSelect[str]]) -> PerDialect:
         def for_dialect(dialect: str) -> sa.Select[Any]:
             statement = sa.select(
                 columns.c.id.label("column_id"),
@@ -178,6 +175,7 @@ def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
 _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
 _KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the ID follows
+sort_key = itemgetter(0, 1)
 # Tuples of known length decode faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
@@ -245,10 +243,6 @@ async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: i
     whole = [*(task for task in found if task[-1] <= light), *heavy]
     is_moved = {task[_KEY]: task[:_KEY] for task in heavy} != places
     return None if is_moved or sum(task[-1] for task in whole) > PAGE_CHARS else whole
-
-
-def sort_key(row: Any) -> tuple[int, int]:
-    return row[0], row[1]
 
 
 async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:

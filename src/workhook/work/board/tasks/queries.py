@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, NotFound, Unavailable, require_found, say
+from workhook.core.errors import Invalid, NotFound, Unavailable, require_found, say
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
@@ -91,12 +91,6 @@ class TaskChange(msgspec.Struct):
     commit: CommitShape | None = None
 
     @property
-    def relations_changed(self) -> bool:
-        """Whether its parent or its blockers may differ from before."""
-        before, after = self.before, self.after
-        return before is None or (before.parent_id, before.blocked_by) != (after.parent_id, after.blocked_by)
-
-    @property
     def gets_parent(self) -> bool:
         """Whether it gets a new parent."""
         return self.after.parent_id not in (None, self.before and self.before.parent_id)
@@ -117,8 +111,7 @@ def project_of(access: Access) -> TaskProjectShape:
 
 
 def no_such_column(field: str) -> Invalid:
-    message = say("{}: the task's project has no such column", field)
-    return Invalid(faults=[Fault(field=field, code="not_found", message=message)])
+    return Invalid.at(field, say("{}: the task's project has no such column", field), code="not_found")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, Message, compose
+from workhook.core.errors import Invalid, Message, compose
 from workhook.core.ids import new_id
 from workhook.core.zones import calendar_day, day_in, is_day, midnight_of
 from workhook.storage import Transaction
@@ -309,8 +309,7 @@ def occurrence_after(task: Task, now: int, zone: tzinfo) -> Occurrence | None:
 def require_next(task: Task, now: int, zone: tzinfo) -> None:
     """Raise `Invalid` if the task's rule has no further occurrence."""
     if task.repeat is not None and occurrence_after(task, now, zone) is None:
-        message = "repeat: this rule has no further dates; use one that continues, or null"
-        raise Invalid(faults=[Fault(field="repeat", message=message)])
+        raise Invalid.at("repeat", "repeat: this rule has no further dates; use one that continues, or null")
 
 
 def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
@@ -323,8 +322,7 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
 
 async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
     """Lock the project's first column that does not complete tasks. Raises `Busy`."""
-    first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
-    assert first is not None, "a column was moved to"
+    first = await tx.fetch_row(_first_open, {"repository_id": access.repository.id})
     params = {"column_id": first["id"], "user_id": access.user.id}
     row = await queries.fresh_row(tx, _free_column, params)
     if row is None:

@@ -49,7 +49,7 @@ async def check_relations(tx: Transaction, changes: Sequence[TaskChange], delete
     transaction moves to the trash. Raises `Invalid`. Relations are locked only if one is added.
     """
     made = [each for each in changes if each.gets_parent or each.new_blockers]
-    known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
+    known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, deleted)
     faults = [fault for each in made if each.gets_parent for fault in _parent_faults(each, known)]
     faults += [fault for each in made for fault in _blocker_faults(each, known)]
     if not faults and any(each.new_blockers for each in made):
@@ -74,26 +74,18 @@ async def _read(
     ids |= {str(each.after.parent_id) for each in made if each.gets_parent}
     ids |= {blocker for each in made for blocker in each.new_blockers}
     rows = await tx.fetch_all(_related, {"ids": sorted(ids)})
-    changed = {each.after.id: each.after for each in changes}
-    return _Relations.of({row["id"]: row for row in rows}, changed, deleted)
+    return _Relations({row["id"]: row for row in rows}, {each.after.id: each.after for each in changes}, deleted)
 
 
-class _Relations(msgspec.Struct, frozen=True):
+class _Relations:
     """Tasks as they are after the change. `subtasks` counts those of each task, including those in the trash."""
 
-    rows: Mapping[str, Row]
-    parents: Mapping[str, str | None]
-    subtasks: Mapping[str, int]
-    deleted: Collection[str]
-    changed: Mapping[str, Task]
-
-    @classmethod
-    def of(cls, rows: Mapping[str, Row], changed: Mapping[str, Task], deleted: Collection[str]) -> _Relations:
+    def __init__(self, rows: Mapping[str, Row], changed: Mapping[str, Task], deleted: Collection[str]) -> None:
         """Combine the stored rows with the changed tasks."""
-        parents: dict[str, str | None] = {task_id: row["parent_id"] for task_id, row in rows.items()}
-        parents |= {task_id: task.parent_id for task_id, task in changed.items()}
-        counts = Counter(each for each in parents.values() if each is not None)
-        return cls(rows, parents, counts, deleted, changed)
+        self.rows, self.changed, self.deleted = rows, changed, deleted
+        self.parents: dict[str, str | None] = {task_id: row["parent_id"] for task_id, row in rows.items()}
+        self.parents |= {task_id: task.parent_id for task_id, task in changed.items()}
+        self.subtasks = Counter(each for each in self.parents.values() if each is not None)
 
     def is_there(self, task_id: str, repository_id: int) -> bool:
         row = self.rows.get(task_id)
@@ -113,9 +105,8 @@ def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     if parent_id == task_id:
         return [Fault(field=field, message=say("{}: a task cannot be a subtask of itself", field))]
     if known.parents[parent_id] is not None:
-        return [
-            Fault(field=field, message=say("{}: a subtask cannot have subtasks; use its parent task instead", field))
-        ]
+        message = say("{}: a subtask cannot have subtasks; use its parent task instead", field)
+        return [Fault(field=field, message=message)]
     if known.subtasks.get(task_id):
         message = say(
             "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash", field

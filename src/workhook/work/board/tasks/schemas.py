@@ -8,9 +8,11 @@ plus the number of tasks before it in the bucket, so neither reading nor changin
 deleted task is in no bucket, and its column may no longer exist.
 """
 
+# ruff: noqa: S608  # the triggers are made of names in this file
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Literal
 
@@ -40,8 +42,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import GROWS, in_project, metadata, of_account, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
-from workhook.storage.schema import ddl
-from workhook.work.board.tasks.order_triggers import order_triggers
+from workhook.storage.schema import ddl, trigger_function
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.kernel.schemas import RATE_PATTERN
 
@@ -64,10 +65,6 @@ class TaskProjectShape(msgspec.Struct, dict=True):
         made = cls(project_id, title)
         made.__dict__["money"] = currency
         return made
-
-
-def _rate_text(minor: int, project: TaskProjectShape) -> str:
-    return amount_text(minor, project.currency)
 
 
 class TaskColumnShape(msgspec.Struct):
@@ -110,7 +107,7 @@ class Task(Record, frozen=True):
     hourly_rate_minor: Annotated[
         Annotated[
             int,
-            JsonForm(str, _rate_text, beside="project"),
+            JsonForm(str, lambda minor, project: amount_text(minor, project.currency), beside="project"),
             EventSchema({"pattern": RATE_PATTERN}),
         ]
         | None,
@@ -233,7 +230,7 @@ tasks = sa.Table(
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
-    sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`notifications.chores`)
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`history.notifications`)
     # When a task is purged, its subtasks become independent tasks.
     *table_columns(
         Task,
@@ -244,7 +241,6 @@ tasks = sa.Table(
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
     info={GROWS: True},
 )
-ddl(order_triggers)
 partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
@@ -306,6 +302,66 @@ task_blockers = sa.Table(
     sa.Column("blocker_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     sa.Index("ix_task_blockers_blocker", "blocker_id", "task_id"),
 )
+
+
+# --- triggers that create a column's first bucket, maintain bucket sizes and count revisions --------------------------
+# SQLite has a single writer, so no transaction waits while another changes the order, and revisions remain unused.
+
+
+@ddl
+def order_triggers(dialect: str) -> Iterable[str]:
+    if dialect == "postgresql":
+        yield from _triggers_on_postgresql()
+        return
+    more = "UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id;"
+    less = "UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id;"
+    first = "INSERT INTO task_buckets (id, column_id, rank, size) VALUES (random() >> 2 & ~(3 << 62), new.id, 0, 0);"
+    yield f"CREATE TRIGGER task_order_first AFTER INSERT ON columns BEGIN {first} END"
+    yield f"CREATE TRIGGER task_order_insert AFTER INSERT ON tasks BEGIN {more} END"
+    yield f"CREATE TRIGGER task_order_delete AFTER DELETE ON tasks BEGIN {less} END"
+    yield (
+        "CREATE TRIGGER task_order_update AFTER UPDATE OF bucket_id ON tasks "
+        f"WHEN old.bucket_id IS NOT new.bucket_id BEGIN {less} {more} END"
+    )
+
+
+def _triggers_on_postgresql() -> Iterator[str]:
+    yield from trigger_function(
+        "task_order_first",
+        "AFTER INSERT ON columns FOR EACH ROW",
+        # The column's ID is random; take 62 bits of its hash.
+        """INSERT INTO {schema}task_buckets (id, column_id, rank, size)
+        VALUES (hashtextextended(new.id, 0) & ~(3::bigint << 62), new.id, 0, 0);""",
+    )
+    # A statement that inserts or deletes thousands of tasks updates each bucket and column once.
+    yield from trigger_function(
+        "task_order_insert",
+        "AFTER INSERT ON tasks REFERENCING NEW TABLE AS touched FOR EACH STATEMENT",
+        _counted("+"),
+    )
+    yield from trigger_function(
+        "task_order_delete",
+        "AFTER DELETE ON tasks REFERENCING OLD TABLE AS touched FOR EACH STATEMENT",
+        _counted("-"),
+    )
+    other = "old.bucket_id IS DISTINCT FROM new.bucket_id"
+    yield from trigger_function(
+        "task_order_update",
+        f"AFTER UPDATE OF bucket_id, rank ON tasks FOR EACH ROW WHEN ({other} OR old.rank IS DISTINCT FROM new.rank)",
+        f"""IF {other} THEN
+        UPDATE {{schema}}task_buckets SET size = size - 1 WHERE id = old.bucket_id;
+        UPDATE {{schema}}task_buckets SET size = size + 1 WHERE id = new.bucket_id;
+        END IF;
+        UPDATE {{schema}}columns SET revision = revision + 1 WHERE id IN (old.column_id, new.column_id);""",
+    )
+
+
+def _counted(sign: str) -> str:
+    return f"""UPDATE {{schema}}task_buckets AS bucket SET size = bucket.size {sign} counted.size
+        FROM (SELECT bucket_id, count(*) AS size FROM touched GROUP BY bucket_id) AS counted
+        WHERE bucket.id = counted.bucket_id;
+        UPDATE {{schema}}columns SET revision = revision + 1 WHERE id IN
+        (SELECT column_id FROM touched WHERE bucket_id IS NOT NULL);"""
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -71,17 +71,16 @@ SEARCHED = {
 
 @ddl
 def search_indexes(dialect: str) -> Iterable[str]:
-    return _sqlite() if dialect == "sqlite" else _postgresql()
-
-
-# --- SQLite -----------------------------------------------------------------------------------------------------------
-
-
-def _sqlite() -> Iterator[str]:
+    if dialect == "postgresql":
+        yield from _postgresql()
+        return
     # VACUUM renumbers tables without an INTEGER PRIMARY KEY, so the numbers have their own table.
     yield "CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)"
     for table, searched in SEARCHED.items():
         yield from _full_text_table(table, searched)
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
 
 
 def _full_text_table(table: str, searched: Texts) -> Iterator[str]:

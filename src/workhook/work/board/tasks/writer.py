@@ -116,7 +116,7 @@ class TaskWriter:
         kept = [each for each in self.changes.values() if each.deleted_name is None]
         if gone:
             await self._require_deletable({each.after.id: str(each.deleted_name) for each in gone})
-        if check_relations and any(each.relations_changed for each in kept):
+        if check_relations and any(each.gets_parent or each.blockers_changed for each in kept):
             await relations.check_relations(tx, kept, {each.after.id for each in gone})
         for each in kept:
             if each.after.repeat is not None:
@@ -178,8 +178,7 @@ class TaskWriter:
         for each in new:
             by_project[each.access.repository.id].append(each)
         for repository_id, some in sorted(by_project.items()):
-            row = await self._write.tx.fetch_one(_take, {"repository_id": repository_id, "step": len(some)})
-            assert row is not None, "the statement inserts or updates"
+            row = await self._write.tx.fetch_row(_take, {"repository_id": repository_id, "step": len(some)})
             for number, each in enumerate(some, int(row["last"]) - len(some) + 1):
                 each.after = msgspec.structs.replace(each.after, number=number)
 

@@ -10,7 +10,8 @@ error names the amount. See decision 32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,9 +19,11 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
+from workhook.core.ids import new_id
 from workhook.core.money import DEFAULT_CURRENCY, convert_minor, digits_of, to_amount, to_minor
 from workhook.core.records import to_response
-from workhook.http.calls import Call
+from workhook.http import parameters
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
@@ -29,12 +32,14 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Transaction
+from workhook.storage.blobs import Incoming
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import bigint_param
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import tasks
+from workhook.work.files.upload import FILE_FIELD, FORM, Admit, parameters_of, read_form
 from workhook.work.kernel.access import find_access, get_owned_account
 from workhook.work.kernel.record_events import differences, record_audit
-from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
+from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
 from workhook.work.kernel.settings import (
     DEFAULT_FORMAT,
     DEFAULT_LANGUAGE,
@@ -48,6 +53,7 @@ from workhook.work.kernel.settings import (
     ProjectBilling,
     ProjectBillingAnswer,
     ProjectBillingEdit,
+    billing_logos,
     budget_to_response,
     project_billing,
 )
@@ -231,8 +237,7 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     access.require_not_client()
     repository = access.repository
     if repository.role != "admin":
-        doing = "change its billing settings"
-        message = say("You need the admin role in the project {} to {}.", repository.full_name, doing)
+        message = say("You need the admin role in the project {} to {}.", repository.full_name, _CHANGING)
         raise Forbidden(message, code="missing_role")
     access.require_writable()
     before = await settings.lock_project_billing(write.tx, repository.id)
@@ -346,3 +351,140 @@ def _check_rate(billing: AccountBilling | ProjectBilling) -> None:
     """Raise `Invalid` if the tax rate and its category do not match."""
     if wrong := rate_fault(billing.tax_millionths, billing.tax_category):
         raise Invalid(faults=[Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))])
+
+
+# --- the logo on invoices ---------------------------------------------------------------------------------------------
+
+# A PNG or JPEG by its first bytes, whatever the uploaded content type; an SVG could contain scripts. Its content is
+# stored like that of files: first the content, then the row. Content without a row is swept later. A logo on a sent
+# invoice keeps its row.
+
+LOGO_MAX_BYTES = 2**20
+_MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_HEAD_BYTES = max(map(len, _MAGIC))
+_CHANGING = "change its billing settings"
+_BODY: Mapping[str, Any] = {
+    "type": "object",
+    "required": [FILE_FIELD],
+    "properties": {FILE_FIELD: {"type": "string", "format": "binary", "description": "PNG or JPEG, at most 1 MiB."}},
+    "additionalProperties": False,
+}
+
+_insert_logo = insert_into(
+    billing_logos, "account_id", "id", "content_type", "size", "sha256", "blob", "is_issued", "created_at"
+)
+_delete_logo = sa.delete(billing_logos).where(
+    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.is_issued.is_(sa.false())
+)
+
+
+class _Sniffed:
+    """Forwards the bytes of an upload, and keeps the first ones to determine its type."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming, self._head = incoming, b""
+
+    async def write(self, data: bytes) -> None:
+        if len(self._head) < _HEAD_BYTES:
+            self._head += data[: _HEAD_BYTES - len(self._head)]
+        await self._incoming.write(data)
+
+    @property
+    def content_type(self) -> str | None:
+        return next((kind for magic, kind in _MAGIC.items() if self._head.startswith(magic)), None)
+
+
+@asynccontextmanager
+async def receive_logo(
+    call: Call, *, admit: Admit | None = None
+) -> AsyncIterator[Callable[[Write, Account], Awaitable[AccountBilling]]]:
+    """Read the form of the request, and yield a function that sets its image as the logo of an owned account.
+
+    The function may be repeated after a deadlock. The content is deleted on exit unless it has succeeded. Raises the
+    errors of `upload.read_form`, and `Invalid` for other file types.
+    """
+    async with call.services.blobs.incoming() as incoming:
+        sniffed = _Sniffed(incoming)
+        form = await read_form(call, sniffed.write, limit=LOGO_MAX_BYTES, admit=admit)
+        await call.body_came()
+        kind, given = sniffed.content_type, parameters_of(call.query, form)
+        faults = [*form.faults, *parameters.unknown(given)]
+        if not faults and kind is None:
+            faults = [Fault(field=FILE_FIELD, message=say("{} must be a PNG or a JPEG", FILE_FIELD))]
+        if faults or kind is None:
+            raise Invalid(faults=faults)
+        await incoming.keep()
+    is_stored = False
+
+    async def put(write: Write, account: Account) -> AccountBilling:
+        nonlocal is_stored
+        is_stored = False
+        before = await settings.lock_account_billing(write.tx, account.id)
+        write.require_match(account_answer(before))
+        logo_id = new_id("lgo")
+        values = {"account_id": account.id, "id": logo_id, "content_type": kind, "size": incoming.size}
+        values |= {"sha256": incoming.sha256, "blob": incoming.name, "is_issued": False, "created_at": write.now}
+        await write.tx.execute(_insert_logo, values)
+        after = await _set_logo(write, account, before, logo_id)
+        is_stored = True
+        return after
+
+    try:
+        yield put
+    finally:
+        if not is_stored:
+            await call.services.blobs.forget(incoming.name)
+
+
+@routes.put(
+    "/organizations/{login}/billing/logo",
+    answers={200: AccountBillingAnswer},
+    body=_BODY,
+    body_media_type=FORM,
+    body_required=True,
+    action="organization_billing.edit",
+)
+async def put_organization_logo(call: Call, login: str) -> Response:
+    """Set the logo on an organization's invoices.
+
+    Only owners of the organization can call this. With your own login, it sets the logo of your account. Send a form
+    with one file, a PNG or JPEG of at most 1 MiB. Sent invoices keep their logo.
+    """
+    actor = actor_of(call)
+    account = await get_owned_account(call.database, actor, login, _CHANGING)
+    check_whole_account(actor, account.id)
+    async with receive_logo(call) as put:
+        billing = await call.database.in_transaction(lambda tx: put(Write.for_call(call, tx), account))
+        return Response(account_answer(billing))
+
+
+@routes.delete("/organizations/{login}/billing/logo", action="organization_billing.edit")
+async def delete_organization_logo(write: Write, login: str) -> Done:
+    """Remove the logo from an organization's invoices.
+
+    Only owners of the organization can call this. Without a logo, invoices show the image of their project, or
+    initials.
+    """
+    account = await get_owned_account(write.tx, write.actor, login, _CHANGING)
+    check_whole_account(write.actor, account.id)
+    await remove_logo(write, account)
+    return Done()
+
+
+async def remove_logo(write: Write, account: Account) -> None:
+    """Remove the logo of an account that the caller owns."""
+    before = await settings.lock_account_billing(write.tx, account.id)
+    write.require_match(account_answer(before))
+    if before.logo_id is not None:
+        await _set_logo(write, account, before, None)
+
+
+async def _set_logo(write: Write, account: Account, before: AccountBilling, logo_id: str | None) -> AccountBilling:
+    """Set or remove the logo. The previous row is deleted unless an invoice uses it, and its content is swept later."""
+    if before.logo_id is not None:
+        await write.tx.execute(_delete_logo, {"logo_id": before.logo_id})
+    after = msgspec.structs.replace(before, logo_id=logo_id)
+    settings.save_account_billing(write.tx, account.id, after)
+    changes = {"logo": {"from": before.logo_id, "to": logo_id}}
+    await record_audit(write, account, "organization_billing.edit", account.login, detail=changes)
+    return after

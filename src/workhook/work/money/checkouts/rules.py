@@ -73,12 +73,13 @@ class State(Record, frozen=True):
         return "pending" if self.completed_at is None else "active"
 
     def days_left(self, now: int) -> int | None:
-        """The days left in the period, or None without a period. A pause stops the count."""
+        """The days left in the period, rounded up, or None without a period. A pause stops the count."""
         if self.period_end is None:
             return None
         if self.status(now) == "canceled":
             return 0
-        return days_left(now if self.pause_date is None else self.pause_date, self.period_end)
+        since = now if self.pause_date is None else self.pause_date
+        return max(0, -((since - self.period_end) // DAY_MS))
 
 
 def complete(state: State, terms: Terms, now: int) -> State:
@@ -206,8 +207,3 @@ def months_between(start: int, end: int, zone: tzinfo = UTC) -> int:
     first, last = day_in(start, zone), day_in(end, zone)
     months = (last.year - first.year) * 12 + last.month - first.month
     return max(0, months if add_months(start, months, zone) <= end else months - 1)
-
-
-def days_left(now: int, end: int) -> int:
-    """Return the days until `end`, rounded up, or 0 if it has passed."""
-    return max(0, -((now - end) // DAY_MS))

@@ -287,35 +287,25 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
-    _require_vat_ids(invoice, settings, access)
-    _require_zone(settings, access)
+    _require_parties(invoice, settings, access)
     values = issued_values(settings, invoice.total_minor, invoice.due, write.now)
     return answer_of(await change_invoice(write, access, invoice, "sent", values), write.now)
 
 
-def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if the buyer owes the tax and a VAT ID is missing."""
-    if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
-        return
-    if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
-        return
-    if who == "seller":
-        where = f"/organizations/{access.repository.owner.login}/billing"
-        message = say("seller.vat_id: required for an invoice with reverse_charge; set vat_id in {} first", where)
-    else:
-        where = f"/projects/{access.repository.project_id}/billing"
-        message = say("buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first", where)
-    raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
-
-
-def _require_zone(settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if this server does not know the seller's time zone: the invoice would keep the days of UTC."""
+def _require_parties(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
+    """Raise `Invalid` if reverse charge lacks a VAT ID, or if this server does not know the seller's time zone."""
+    account = f"/organizations/{access.repository.owner.login}/billing"
+    is_reversed = any(each.category == "reverse_charge" for each in invoice.tax_rows)
+    if is_reversed and (who := lacking_vat_id(settings.seller, settings.buyer)):
+        message = say("seller.vat_id: required for an invoice with reverse_charge; set vat_id in {} first", account)
+        if who == "buyer":
+            sentence = "buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first"
+            message = say(sentence, f"/projects/{access.repository.project_id}/billing")
+        raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
     zone = settings.seller.timezone
-    if zone is None or is_known(zone):
-        return
-    where = f"/organizations/{access.repository.owner.login}/billing"
-    message = say("seller.timezone: unknown time zone {}; choose another time zone in {} first", zone, where)
-    raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
+    if zone is not None and not is_known(zone):  # the invoice would permanently use the days of another zone
+        message = say("seller.timezone: unknown time zone {}; choose another time zone in {} first", zone, account)
+        raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
 
 @routes.post("/invoices/{invoice_id}/void")

@@ -297,11 +297,14 @@ def _with_time(
     added = [times[each] for each in time.asked if each in times and each not in known]
     faults += [*_time_faults(time.asked, times, invoice.id), *_rate_faults(time.asked, added, currency)]
     if group_by is None and group_by == invoice.group_by:
-        items = time_lines.with_entries(items, known - set(time.asked), added, rounding, language)
+        released = known - set(time.asked)
+        kept = (each for each in items if not released.intersection(each.timesheet_ids))  # as they were rounded
+        items = [*kept, *time_lines.lines_of(added, None, rounding, language)]
     elif group_by != invoice.group_by or known != set(time.asked):
         asked = (times[each] for each in time.asked if each in times)
         in_order = sorted(asked, key=lambda each: (each.start_time, each.id))
-        items = time_lines.with_times(items, in_order, group_by, rounding, language)
+        by_hand = (each for each in items if each.kind == "item")
+        items = [*by_hand, *time_lines.lines_of(in_order, group_by, rounding, language)]
     if language != invoice.language:
         items = time_lines.in_language(items, times.values(), group_by, language)
     return items

@@ -234,12 +234,9 @@ def tax_lines(paper: DocumentLocale, rows: Sequence[TaxRow], currency: str, subt
     lines = []
     for each in rows:
         words = f"{paper.translate('Tax')} {paper.percent(percent_of(each.millionths))}"
-        of = (
-            f" {paper.translate('of')} {paper.money(each.base, currency)}"
-            if len(rows) > 1 or each.base != subtotal
-            else ""
-        )
-        lines.append((words + of, paper.money(each.tax, currency)))
+        if len(rows) > 1 or each.base != subtotal:
+            words += f" {paper.translate('of')} {paper.money(each.base, currency)}"
+        lines.append((words, paper.money(each.tax, currency)))
     return lines
 
 
@@ -303,10 +300,9 @@ def _without_picture(found: re.Match[str]) -> str:
 def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = None) -> str:
     """Return an ASCII file name in the language of the invoice, such as `Rechnungskorrektur-CN-00001.pdf`."""
     number = credit.number if credit else invoice.invoice_number
-    kind = DocumentLocale(invoice.language).translate(
-        "Credit note" if credit else "Invoice" if number else "Draft invoice"
-    )
-    plain = unicodedata.normalize("NFKD", f"{kind} {number or ''}").encode("ascii", "ignore").decode()
+    words = "Credit note" if credit else "Invoice" if number else "Draft invoice"
+    name = f"{DocumentLocale(invoice.language).translate(words)} {number or ''}"
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"
 
 

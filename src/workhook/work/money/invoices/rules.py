@@ -259,12 +259,6 @@ def item_faults(item: Item, path: str) -> list[Fault]:
     return [Fault(field=field, message=compose("{}: {}", field, wrong)) for field, wrong in found if wrong]
 
 
-def days_of_items(items: Iterable[Item]) -> Days | None:
-    """Return the first and last day of all items, or None if no item has any."""
-    known = [each.days for each in items if each.days]
-    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
-
-
 _QTY = compose("a number greater than 0 and at most {}, with at most six decimal places", QTY_MAX)
 _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 

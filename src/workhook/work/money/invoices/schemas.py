@@ -421,10 +421,11 @@ class Invoice(Record, frozen=True):
 
     @property
     def service_days(self) -> Days | None:
-        """The first and last day of the service, if known."""
+        """The first and last day of the service, by default those of all items, or None."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
-        return rules.days_of_items(self.every_item)
+        known = [each.days for each in self.every_item if each.days]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
     @property
     def who_bills(self) -> Seller:
@@ -557,22 +558,13 @@ def name_of(invoice_number: str | None) -> str:
     return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
 
 
-_UNSAID: Mapping[str, Any] = dict.fromkeys(
-    (
-        *("invoice_number", "bill_from", "bill_to", "address", "payment_method", "credit_type", "group_by"),
-        *("discount_millionths", "discount_minor", "service_from", "service_to", "service_checkout_id"),
-        *("issued", "due", "overdue_at", "paid_at", "buyer", "seller"),
-        *("paid_minor", "credited_minor", "payments", "credit_notes"),
-    )
-)
-"""The fields that are null in a new invoice."""
+_BLANK = Invoice(**{**dict.fromkeys(Invoice.__struct_fields__), **NOT_COMPUTED})
 
 
 def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: Account | None, now: int) -> Invoice:
     """Return a draft without lines, with the values of the settings. `user` is its creator; None means Workhook."""
-    return Invoice(
-        **NOT_COMPUTED,
-        **_UNSAID,
+    return msgspec.structs.replace(
+        _BLANK,
         id=new_id("inv"),
         status="draft",
         buyer_shown=party_text(settings.buyer) if settings.buyer else None,

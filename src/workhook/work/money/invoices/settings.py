@@ -92,12 +92,12 @@ def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBi
 
 def _project_of(row: Row) -> ProjectBilling:
     money = row["money"] or DEFAULT_CURRENCY
-    of_people = rates.rates_of_text(row["people_rates"], money)
-    billing = _read_project(row, buyer=Party(), budget=None, rates=of_people, money=money)
-    return replace(
-        billing,
-        buyer=Party(*(getattr(billing, name) for name in _BUYER)),
-        budget=budget_to_response(billing.budget_ms, billing.budget_minor, money),
+    return _read_project(
+        row,
+        buyer=buyer_of_row(row) or Party(),
+        budget=budget_to_response(row["budget_ms"], row["budget_minor"], money),
+        rates=rates.rates_of_text(row["people_rates"], money),
+        money=money,
     )
 
 

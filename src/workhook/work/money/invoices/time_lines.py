@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated, Literal
 
@@ -101,28 +101,6 @@ def in_language(
         words = _words_of(found, group_by, DocumentLocale(language)) if found else item.description
         reworded.append(msgspec.structs.replace(item, description=words))
     return reworded
-
-
-def with_times(
-    items: Sequence[Item],
-    times: Iterable[InvoicedTime],
-    group_by: GroupBy | None,
-    rounding: Rounding,
-    language: Language = DEFAULT_LANGUAGE,
-) -> list[Item]:
-    return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
-
-
-def with_entries(
-    items: Sequence[Item],
-    released: Collection[str],
-    added: Iterable[InvoicedTime],
-    rounding: Rounding,
-    language: Language = DEFAULT_LANGUAGE,
-) -> list[Item]:
-    """Remove the lines of released entries and append those of added ones. All others stay as they were rounded."""
-    kept = (each for each in items if not set(each.timesheet_ids) & set(released))
-    return [*kept, *lines_of(added, None, rounding, language)]
 
 
 def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:

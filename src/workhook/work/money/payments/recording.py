@@ -9,7 +9,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 import sqlalchemy as sa
-from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict, Fault, Invalid, Number, say
@@ -43,7 +42,6 @@ from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, InvoiceAnswer, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     InvoiceReference,
-    Kind,
     OfInvoices,
     Payment,
     PaymentAnswer,
@@ -134,8 +132,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     more = say("amount: only {} is due; enter that amount or less", _money_text(books.due, invoice))
     amount = _amount(invoice, asked, books.due, nothing, "more_than_due", more)
     require_capacity(invoice, is_rest=amount == books.due, limit=2 * BOOKED_MAX)
-    payment = _new(write, invoice, "payment", amount, wanted)
-    payment = replace(payment, method=if_set(wanted.method))
+    payment = _new(write, invoice, amount, wanted, if_set(wanted.method))
     after = Balance(books.total, books.paid + amount, books.credited)
     action = "paid" if after.due == 0 else "partially_paid"
     return await _book(write, access, invoice, payment, after, action), payment
@@ -152,7 +149,7 @@ async def refund(write: Write, access: Access, invoice: Invoice, payment: Paymen
     more = say("amount: {} of the payment can be refunded; enter that amount or less", _money_text(left, invoice))
     amount = _amount(invoice, if_set(wanted.amount), left, nothing, "more_than_left", more)
     require_capacity(invoice, is_rest=amount == left)
-    given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
+    given = _new(write, invoice, -amount, wanted, payment.method, payment.id)
     books = invoice.books
     after = Balance(books.total, books.paid - amount, books.credited)
     await _book(write, access, invoice, given, after, "refunded")
@@ -175,7 +172,14 @@ def _money_text(minor: int, invoice: Invoice) -> str:
     return f"{to_amount(minor, invoice.currency)} {invoice.currency}"
 
 
-def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
+def _new(
+    write: Write,
+    invoice: Invoice,
+    amount: int,
+    wanted: PaymentDetails | RefundCreate,
+    method: str | None,
+    refund_of: str | None = None,
+) -> Payment:
     """Build a payment or refund. Raises `Invalid` if `paid_at` is more than a day ahead."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
@@ -184,13 +188,13 @@ def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: Paymen
     assert invoice.invoice_number is not None, "it is issued"
     return Payment(
         id=new_id("pay"),
-        kind=kind,
+        kind="refund" if refund_of else "payment",
         amount_minor=amount,
         currency=invoice.currency,
         paid_at=write.now if paid_at is None else paid_at,
-        method=None,
+        method=method,
         reference=if_set(wanted.reference),
-        refund_of=None,
+        refund_of=refund_of,
         invoice=InvoiceReference(invoice.id, invoice.invoice_number),
         user=person_to_response(write.actor.user),
         created_at=write.now,

@@ -230,9 +230,6 @@ async def decline(write: Write, login: str) -> None:
         raise NotFound()
 
 
-# --- the caller's own ------------------------------------------------------------------------------------------------
-
-
 @routes.patch(
     "/user/memberships/orgs/{org}", access="user.memberships", resource="OrganizationMembership", action="member.add"
 )

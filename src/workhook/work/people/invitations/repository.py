@@ -112,16 +112,12 @@ async def repository_invitations_update(
 @routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}", action="invitation.delete")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
     """Revoke an invitation to a repository, including one for a client."""
-    found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
-    await _delete(write, found)
+    await _delete(write, await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user))
 
 
 async def _delete(write: Write, invitation: Invitation) -> None:
     if not await end_invitation(write, invitation):
         raise NotFound()
-
-
-# --- the caller's own ------------------------------------------------------------------------------------------------
 
 
 @routes.get("/user/repository_invitations", access="user.invitations", action="invitation.list")

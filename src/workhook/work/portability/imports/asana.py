@@ -13,10 +13,9 @@ import msgspec
 
 from workhook.core.errors import phrase, say
 from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
-from workhook.work.portability.imports.mapping import PlanMaker
-from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedColumn, PlannedTask
-from workhook.work.portability.imports.texts import (
+from workhook.work.portability.imports.mapping import (
     LABELS_MAX,
+    PlanMaker,
     PropertyBudget,
     ThingWarnings,
     deadline_of,
@@ -27,6 +26,7 @@ from workhook.work.portability.imports.texts import (
     priority_in,
     title_of,
 )
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedColumn, PlannedTask
 
 SOURCE = "asana"
 NO_SECTION = "No section"

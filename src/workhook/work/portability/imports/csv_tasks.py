@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,7 +23,17 @@ from workhook.http import parameters
 from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, PLAIN_FIELDS, TaskCreate
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.portability.imports.json_file import FAULTS_MAX, InvalidFile
-from workhook.work.portability.imports.mapping import PlanMaker
+from workhook.work.portability.imports.mapping import (
+    LABELS_MAX,
+    PEOPLE_MAX,
+    PlanMaker,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
+    parse_moment,
+    title_of,
+)
 from workhook.work.portability.imports.plan import (
     NAMES_SHOWN,
     Choices,
@@ -34,16 +44,6 @@ from workhook.work.portability.imports.plan import (
     name_some,
 )
 from workhook.work.portability.imports.tables import Table, TableRow, read_table
-from workhook.work.portability.imports.texts import (
-    LABELS_MAX,
-    PEOPLE_MAX,
-    PropertyBudget,
-    ThingWarnings,
-    described,
-    first_of,
-    parse_moment,
-    title_of,
-)
 from workhook.work.portability.imports.words import (
     FIELD_KEYS,
     HOURS,
@@ -123,16 +123,14 @@ class _RowMapper:
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise InvalidFile(self._faults[:FAULTS_MAX])
-        return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=self._became())
-
-    def _became(self) -> list[PlannedField]:
         meanings = {name: meaning for meaning, name in self._chosen.items()}
         filled = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
-        return [
+        became = [
             PlannedField(name, meanings.get(name, "field") if name in filled else "nothing", list(self._kept[name]))
             for name in self._table.names
             if not (self._table.is_own and name in READ_HERE)
         ]
+        return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=became)
 
     def _text(self, row: TableRow, meaning: str) -> str:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
@@ -162,8 +160,7 @@ class _RowMapper:
         return found
 
     def _fault(self, row: TableRow, meaning: str, message: Message) -> None:
-        if len(self._faults) < FAULTS_MAX:
-            self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
+        self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
@@ -175,9 +172,14 @@ class _RowMapper:
         parent_key = self._by_name.get(text("parent"))
         left += ["parent"] if text("parent") and parent_key is None else []
         for meaning in left:
-            self._keep(meaning, text(meaning))
+            kept = self._kept[self._chosen[meaning]]
+            if len(kept) < NAMES_SHOWN:
+                kept[shown(text(meaning))] = None
         people = [Person("", each, each) for each in self._list(text("assignee"))]
         own = self._own(row)
+        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
+        elsewhere |= READ_HERE | {"parent_id"} if self._table.is_own else set()
+        others = ((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
         return PlannedTask(
             key=key,
             column_key=column.key,
@@ -185,7 +187,7 @@ class _RowMapper:
             description=described("title", text("title"), text("description"), warn),
             deadline=self._moment(row, "due"),
             labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, say("labels"), warn),
-            fields={**own.pop("fields", {}), **self._fields(row, left, PropertyBudget(warn))},
+            fields={**own.pop("fields", {}), **PropertyBudget(warn).fields(others)},
             sections=own.pop("sections", {}),
             members=first_of(people, PEOPLE_MAX, say("people"), warn),
             finished=finished or column.completes,
@@ -223,8 +225,7 @@ class _RowMapper:
             except Malformed:
                 wrong = "it is not JSON"
             if wrong:
-                if len(self._faults) < FAULTS_MAX:
-                    self._faults.append(f"line {row.line}, field {name}: {wrong}")
+                self._faults.append(f"line {row.line}, field {name}: {wrong}")
             elif value is not None:
                 values[name] = value
         return values
@@ -239,18 +240,6 @@ class _RowMapper:
             seen.add(at.line)
             at = self._by_key.get(self._by_name.get(self._text(at, "parent")) or "")
         return ""
-
-    def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
-        """Return the cells of unrecognized columns and of those in `left`."""
-        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
-        if self._table.is_own:
-            elsewhere |= READ_HERE | {"parent_id"}
-        return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
-
-    def _keep(self, meaning: str, value: str) -> None:
-        kept = self._kept[self._chosen[meaning]]
-        if len(kept) < NAMES_SHOWN:
-            kept[shown(value)] = None
 
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)

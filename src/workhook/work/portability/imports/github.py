@@ -15,22 +15,23 @@ import msgspec
 from workhook.core.errors import say, shown
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
-from workhook.work.portability.imports.mapping import PlanMaker, nearest_color
-from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
-from workhook.work.portability.imports.texts import (
+from workhook.work.portability.imports.mapping import (
     KEY_MAX_CHARS,
     LABELS_MAX,
     PEOPLE_MAX,
+    PlanMaker,
     PropertyBudget,
     ThingWarnings,
     UniqueNames,
     described,
     first_of,
+    nearest_color,
     parse_moment,
     priority_in,
     title_of,
     truncate_bytes,
 )
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
 from workhook.work.portability.imports.words import has_meaning
 
 SOURCE = "github"
@@ -42,9 +43,6 @@ URL, AUTHOR, MILESTONE, REASON, KIND, NUMBER = (
 _OWN = ("content", "id", "title", "status", "assignees", "labels", "milestone", "repository")
 _REPOSITORY = re.compile(r"https://[^/]+/([^/]+/[^/]+)/(?:issues|pull)/\d+")
 _NOBODY = Person("", "", "")
-
-
-# --- the files --------------------------------------------------------------------------------------------------------
 
 
 class IssueComment(msgspec.Struct, frozen=True):
@@ -215,6 +213,7 @@ def _address(thing: Issue | ProjectItem) -> str:
 class _IssueMapper:
     def __init__(self, title: str, made: PlanMaker, *, has_project: bool) -> None:
         self._title, self._made, self._has_project = title, made, has_project
+        self._milestones: set[str] = set()
         if not has_project:
             made.column(OPEN)
             made.column(CLOSED)
@@ -232,6 +231,9 @@ class _IssueMapper:
         priority, others = priority_in(list(item.fields.items()) if item else [])
         custom = dict(others)
         due = next((each for each in custom if has_meaning("due", each) and parse_moment(custom[each]) is not None), "")
+        known = {each: Person("", each, "") for each in (item.assignees if item else ())}
+        known |= {each.username: each for each in (issue.assignees if issue else ())}
+        people = [person for login, person in known.items() if login]
         self._note_lost(issue, name)
         key = self._made.key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
         return PlannedTask(
@@ -242,7 +244,7 @@ class _IssueMapper:
             deadline=parse_moment(custom.pop(due)) if due else None,
             labels=first_of(labels, LABELS_MAX, say("labels"), warn),
             fields=_fields(issue, item, custom, PropertyBudget(warn)),
-            members=first_of(_people(issue, item), PEOPLE_MAX, say("assignees"), warn),
+            members=first_of(people, PEOPLE_MAX, say("assignees"), warn),
             finished=finished,
             finished_at=parse_moment(issue.closed_at) if issue and finished else None,
             created_at=parse_moment(issue.created_at) if issue else None,
@@ -275,8 +277,9 @@ class _IssueMapper:
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:
             return
-        if issue.milestone:
-            self._made.losses.add_once("milestones", issue.milestone, kept=f"the field {MILESTONE}")
+        if issue.milestone and issue.milestone not in self._milestones:
+            self._milestones.add(issue.milestone)
+            self._made.losses.add("milestones", issue.milestone, kept=f"the field {MILESTONE}")
         reactions = issue.reactions + sum(each.reactions for each in issue.comments)
         self._made.losses.add("reactions", name, count=reactions)
 
@@ -288,12 +291,6 @@ def _colors(files: Sequence[GitHubFile]) -> dict[str, LabelColor]:
         if name.strip() and color and len(found) < LABEL_COLORS_MAX:
             found.setdefault(title_of(name), color)
     return found
-
-
-def _people(issue: Issue | None, item: ProjectItem | None) -> list[Person]:
-    logins = {each.username: each for each in (issue.assignees if issue else ())}
-    logins = {each: Person("", each, "") for each in (item.assignees if item else ())} | logins
-    return [person for login, person in logins.items() if login]
 
 
 def _fields(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -33,8 +32,8 @@ from workhook.work.board.tasks.schemas import Task, tasks
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.tables import unmatched_assignees as unmatched
+from workhook.work.portability.imports.mapping import PEOPLE_MAX, truncate_bytes
 from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask, name_some
-from workhook.work.portability.imports.texts import PEOPLE_MAX, truncate_bytes
 
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
@@ -213,12 +212,6 @@ _take = (
 insert_unmatched = insert_into(unmatched, "task_id", "repository_id", "source", "username", "full_name")
 
 
-class _Match(NamedTuple):
-    person: Person
-    source: str
-    user: Account
-
-
 def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict[str, str]]:
     """Return rows for `insert_unmatched`, without the project."""
     names = dict.fromkeys((one_line(each.username), one_line(each.full_name)) for each in strangers)
@@ -240,8 +233,8 @@ async def assign_newcomers(services: Services, now: int) -> int:
             person = Person("", row["username"], row["full_name"])
             if (user := people.find(person, row["source"])) is None:
                 continue
-            found = _Match(person, row["source"], user)
-            some = partial(_assign_some, base=services.base, now=now, account_id=account_id, match=found)
+            known = {"account_id": account_id, "person": person, "source": row["source"], "user": user}
+            some = partial(_assign_some, base=services.base, now=now, **known)
             while count := await services.database.in_transaction(some):
                 done += count
         return done
@@ -250,32 +243,34 @@ async def assign_newcomers(services: Services, now: int) -> int:
     return await for_each_isolated("imported_assignees", organizations, match)
 
 
-async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int, match: _Match) -> int:
-    """Assign a batch of the person's tasks in projects they can see, without notifications."""
-    person = {"username": match.person.username, "full_name": match.person.full_name}
-    params = {**person, "source": match.source, "account_id": account_id, "user_id": match.user.id}
+async def _assign_some(
+    tx: Transaction, *, base: str, now: int, account_id: int, person: Person, source: str, user: Account
+) -> int:
+    """Assign a batch of the person's tasks in projects they can see to the user, without notifications."""
+    names = {"username": person.username, "full_name": person.full_name}
+    params = {**names, "source": source, "account_id": account_id, "user_id": user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]
     column_ids = await queries.columns_of(tx, task_ids)
-    seen = await queries.lock_columns(tx, Actor(match.user, 0, "import", frozenset()), column_ids)
+    seen = await queries.lock_columns(tx, Actor(user, 0, "import", frozenset()), column_ids)
     locked = await queries.lock_tasks(tx, task_ids, column_ids, seen)
     if not locked:
         return 0
-    taken = [row["task_id"] for row in await tx.fetch_all(_take, {**person, "task_ids": sorted(locked)})]
+    taken = [row["task_id"] for row in await tx.fetch_all(_take, {**names, "task_ids": sorted(locked)})]
     writer = TaskWriter(Write(tx, None, base, moment=now), notify=False)
     for task_id in sorted(taken):
         change = writer.change(locked[task_id])
-        change.after = _assigned(change.after, match)
+        change.after = _assigned(change.after, person, source, user)
     await writer.write()
     return len(taken)
 
 
-def _assigned(task: Task, match: _Match) -> Task:
+def _assigned(task: Task, person: Person, source: str, user: Account) -> Task:
     """Return the task with the assignee.
 
     It is unchanged if its field no longer contains the name, or if it has too many assignees.
     """
-    fields = without_name(json.decode(task.fields), match.person, match.source)
-    people = {each.id: each for each in task.assignees} | {match.user.id: person_to_response(match.user)}
+    fields = without_name(json.decode(task.fields), person, source)
+    people = {each.id: each for each in task.assignees} | {user.id: person_to_response(user)}
     if fields is None or len(people) > PEOPLE_MAX:
         return task
     assignees = tuple(people[user_id] for user_id in sorted(people))

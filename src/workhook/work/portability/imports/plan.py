@@ -178,7 +178,6 @@ class Losses:
 
     def __init__(self) -> None:
         self._found: dict[str, Lost] = {}
-        self._once: set[tuple[str, str]] = set()
 
     def add(self, what: str, name: str = "", *, kept: str | None = None, count: int = 1) -> None:
         """Count lost data. `what` is a key of `SENTENCES`, and `kept` is where its text is kept."""
@@ -188,12 +187,6 @@ class Losses:
         name = shown(name.strip())
         is_new = name and name not in lost.names and len(lost.names) < NAMES_SHOWN
         self._found[what] = Lost(what, lost.count + count, [*lost.names, name] if is_new else lost.names, kept)
-
-    def add_once(self, what: str, name: str, *, kept: str | None = None) -> None:
-        """Count data shared by many records, such as a label, only once."""
-        if (what, name) not in self._once:
-            self._once.add((what, name))
-            self.add(what, name, kept=kept)
 
     def found(self) -> list[Lost]:
         return list(self._found.values())

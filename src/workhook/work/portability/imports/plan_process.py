@@ -46,17 +46,12 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
     except ProcessFailed as problem:
         log.warning("import_failed", reason=problem.reason, status=problem.ended_with, stderr=problem.stderr)
         raise InvalidFile([TOO_LARGE]) from None
-    return await _decoded(made.output)
-
-
-async def _decoded(output: bytes) -> ImportPlan:
-    """Decode the tasks in batches, so that the event loop can serve requests in between."""
-    lines = output.split(b"\n")
+    lines = made.output.split(b"\n")
     head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=deserialize_message)
     if head.plan is None:
         raise InvalidFile(list(head.faults))
     decoder, tasks = msgspec.json.Decoder(PlannedTask), list[PlannedTask]()
-    for start in range(1, len(lines), DECODED_AT_ONCE):
+    for start in range(1, len(lines), DECODED_AT_ONCE):  # so that the event loop can serve requests in between
         tasks += map(decoder.decode, lines[start : start + DECODED_AT_ONCE])
         await asyncio.sleep(0)
     return msgspec.structs.replace(head.plan, tasks=tasks)

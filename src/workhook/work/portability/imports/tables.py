@@ -16,7 +16,7 @@ from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.tasks.export import CELLS
 from workhook.work.kernel.csv_tables import decode_cell, without_guard
 from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, InvalidFile, clean
-from workhook.work.portability.imports.texts import UniqueNames
+from workhook.work.portability.imports.mapping import UniqueNames
 
 # Western European letters and common punctuation: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other
 # characters indicate another code page: a Mac OS umlaut reads as `Š`, a DOS umlaut as a symbol inside a word, and
@@ -121,7 +121,10 @@ def read_table(data: bytes) -> Table:
         header = next(lines, None)
         if header is None:
             raise InvalidFile(["the file is empty; its first line must contain the field names"])
-        names = _names(header[1])
+        if len(header[1]) > FIELDS_MAX:
+            raise InvalidFile([f"line 1: it has {len(header[1]):,} fields; the maximum is {FIELDS_MAX}"])
+        name_of = UniqueNames()
+        names = [name_of(each.strip() or f"field {at}") for at, each in enumerate(header[1], 1)]
         is_own = set(CELLS) <= set(names)
         read = decode_cell if is_own else lambda cell: without_guard(cell.strip())
         return Table(names, list(_rows(names, lines, read)), remarks, is_own)
@@ -198,13 +201,6 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _names(cells: Sequence[str]) -> list[str]:
-    if len(cells) > FIELDS_MAX:
-        raise InvalidFile([f"line 1: it has {len(cells):,} fields; the maximum is {FIELDS_MAX}"])
-    name_of = UniqueNames()
-    return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
-
-
 def _rows(
     names: Sequence[str], lines: Iterator[tuple[int, list[str]]], read: Callable[[str], str]
 ) -> Iterator[TableRow]:
@@ -231,15 +227,9 @@ def _rows(
         row = TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := read(cell))})
         number_of_cells += len(row.cells)
         if number_of_cells > CELLS_MAX:
-            raise InvalidFile(
-                [
-                    say(
-                        "line {}: a file can have at most {} values; split it into several files",
-                        line,
-                        Number(CELLS_MAX),
-                    )
-                ]
-            )
+            most = Number(CELLS_MAX)
+            fault = say("line {}: a file can have at most {} values; split it into several files", line, most)
+            raise InvalidFile([fault])
         yield row
     if faults:
         raise InvalidFile(faults)

@@ -22,17 +22,8 @@ from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Level, Stage
 from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
-from workhook.work.portability.imports.mapping import COLORS
-from workhook.work.portability.imports.plan import (
-    Choices,
-    ImportPlan,
-    Losses,
-    Person,
-    PlannedColumn,
-    PlannedComment,
-    PlannedTask,
-)
-from workhook.work.portability.imports.texts import (
+from workhook.work.portability.imports.mapping import (
+    COLORS,
     KEY_MAX_CHARS,
     LABELS_MAX,
     NAMELESS,
@@ -51,6 +42,15 @@ from workhook.work.portability.imports.texts import (
     truncate_bytes,
     unknown_names,
 )
+from workhook.work.portability.imports.plan import (
+    Choices,
+    ImportPlan,
+    Losses,
+    Person,
+    PlannedColumn,
+    PlannedComment,
+    PlannedTask,
+)
 from workhook.work.portability.imports.words import StageNames, has_meaning, level_of, says_more
 
 SOURCE = "trello"
@@ -65,9 +65,6 @@ DETAILS_MAX_CHARS = 100
 
 _COMMENTS = ("commentCard", "copyCommentCard")  # the second is logged for comments copied together with their card
 _Position = Annotated[float, Key("pos")]
-
-
-# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -227,24 +224,22 @@ def _changes(actions: Iterable[Node]) -> dict[tuple[str, str], str]:
     """Return the latest time of each change. Exports list the newest actions first."""
     found: dict[tuple[str, str], str] = {}
     for each in actions:
-        date, data = each.values.get("date"), each.values.get("data")
-        if each.values.get("type") != "updateCard" or not isinstance(date, str) or not isinstance(data, dict):
-            continue
-        card, before, after = (_object(data.get(name)) for name in ("card", "old", "listAfter"))
-        card_id, list_id = card.get("id"), after.get("id")
-        if not isinstance(card_id, str):
-            continue
-        if before.get("dueComplete") is False and card.get("dueComplete") is True:
-            found.setdefault((card_id, COMPLETED), date)
-        if before.get("closed") is False and card.get("closed") is True:
-            found.setdefault((card_id, CLOSED), date)
-        if isinstance(list_id, str):
-            found.setdefault((card_id, list_id), date)
+        match each.values:
+            case {"type": "updateCard", "date": str(date), "data": {"card": {"id": str(card_id)}} as data}:
+                found.update({(card_id, key): date for key in _changed(data) if (card_id, key) not in found})
     return found
 
 
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
+def _changed(data: Mapping[str, object]) -> Iterator[str]:
+    match data:
+        case {"old": {"dueComplete": False}, "card": {"dueComplete": True}}:
+            yield COMPLETED
+    match data:
+        case {"old": {"closed": False}, "card": {"closed": True}}:
+            yield CLOSED
+    match data:
+        case {"listAfter": {"id": str(list_id)}}:
+            yield list_id
 
 
 def _member(node: Node) -> Person:
@@ -323,19 +318,18 @@ def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], d
     by_list: dict[str, tuple[PlannedColumn, str]] = {}
     # Sorting is stable, so ties keep the order of the file.
     for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
-        key = key_of(f"column:{each.id or title_of(each.name)}")
-        column = _column(key, each, stages) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
+        title = title_of(each.name)
+        key = key_of(f"column:{each.id or title}")
+        if at >= LISTS_MAX:
+            column = _own_column(export, "more", MORE_LISTS)
+        elif each.closed:
+            column = PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
+        else:
+            column = PlannedColumn(key, title, stage=stages.stage_of(title))
         columns[column.key] = column
         by_list.setdefault(each.id, (column, each.name))
     by_list.pop("", None)
     return list(columns.values()), by_list
-
-
-def _column(key: str, each: List, stages: StageNames) -> PlannedColumn:
-    if each.closed:
-        return PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
-    title = title_of(each.name)
-    return PlannedColumn(key, title, stage=stages.stage_of(title))
 
 
 def _tasks(
@@ -411,6 +405,7 @@ class CardMapper:
         if self.cut_comments[card.id]:
             warn(say("comments shortened to {} KiB: {}", TEXT_MAX_BYTES // 1024, self.cut_comments[card.id]))
         finished = card.due_complete or column.completes
+        members = [self._member(each) for each in dict.fromkeys(card.member_ids) if each]
         return PlannedTask(
             key=key,
             column_key=column.key,
@@ -421,7 +416,7 @@ class CardMapper:
             labels=first_of(self._labels(card), LABELS_MAX, say("labels"), warn),
             fields=fields,
             sections=self._sections(card, budget),
-            members=first_of(self._members(card), PEOPLE_MAX, say("members"), warn),
+            members=first_of(members, PEOPLE_MAX, say("members"), warn),
             finished=finished,
             finished_at=self._finished_at(card) if finished else None,
             created_at=moment_of_id(card.id),
@@ -443,10 +438,6 @@ class CardMapper:
         # A label without a name is called by its color, such as `Dark green` for `green_dark`.
         names = (each.name.strip() or " ".join(reversed(each.color.split("_"))).capitalize() for each in every)
         return list(dict.fromkeys(title for each in names if (title := title_of(each, ""))))
-
-    def _members(self, card: Card) -> list[Person]:
-        ids = dict.fromkeys(each for each in card.member_ids if each)
-        return [self._member(each) for each in ids]
 
     def _member(self, member_id: str) -> Person:
         return self.members.get(member_id) or Person(member_id, "", "")

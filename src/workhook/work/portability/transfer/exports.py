@@ -25,17 +25,21 @@ import structlog
 from workhook import __version__
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, TooManyRequests, say
-from workhook.http.calls import Services
+from workhook.core.errors import Conflict, NotFound, TooManyRequests, say
+from workhook.http.calls import Call, Response, Services
+from workhook.http.endpoints import Routes
 from workhook.http.messages import disposition
-from workhook.identity import audit
+from workhook.http.operations import WORK_API
+from workhook.identity import audit, policy
+from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import bigint_param, metadata
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
+from workhook.work.kernel.access import get_owned_account
 from workhook.work.portability.transfer.kinds import KINDS, WITH_BYTES, LineKind
 from workhook.work.portability.transfer.lines import (
     FILES,
@@ -46,7 +50,6 @@ from workhook.work.portability.transfer.lines import (
     ExportManifest,
     LinesFile,
     MovedPerson,
-    ReferenceNames,
     StoredBytes,
     people_in,
     write_line,
@@ -108,7 +111,7 @@ class KindPages:
 
     def __init__(self, kind: LineKind) -> None:
         table = kind.source
-        paged = table if kind.through is None else metadata.tables[kind.through.table]
+        paged = table if kind.through is None else next(iter(table.c[kind.through].foreign_keys)).column.table
         self.owner = paged.c[kind.owner_column]
         self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
         columns = [*table.columns] if kind.through is None else [paged.c.id]
@@ -121,8 +124,8 @@ class KindPages:
         self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
         self.child_rows: sa.Select[Any] | None = None
         if kind.through is not None:
-            refers = table.c[kind.through.column]
-            self.child_rows = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
+            refers = any_of(table.c[kind.through], "ids")
+            self.child_rows = sa.select(table).where(refers).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
         """Select a page.
@@ -147,9 +150,6 @@ class KindPages:
 
 
 _pages_of = cache(KindPages)
-
-
-# --- lines -----------------------------------------------------------------------------------------------------------
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
@@ -214,13 +214,14 @@ class _Lines:
     ) -> None:
         self._reader, self._account, self._folder = reader, account, folder
         self._contents, self._progress = contents, progress
-        self._names = ReferenceNames()
+        self._logins: dict[int, str] = {}
+        self._projects: dict[int, str] = {}
         self._people: dict[int, MovedPerson] = {}
 
     async def write(self) -> LinesWritten:
         at, total = now_ms(), len(KINDS) + 1
         for row in await self._reader.fetch_all(project_numbers, {"owner": self._account.id}):
-            self._names.projects[row["repository_id"]] = row["id"]
+            self._projects[row["repository_id"]] = row["id"]
         files = {}
         for number, kind in enumerate(KINDS, 1):
             files[f"{kind.name}.jsonl"] = await self._kind(kind)
@@ -234,10 +235,14 @@ class _Lines:
 
     async def _kind(self, kind: LineKind) -> LinesFile:
         async with _LinesWriter(self._folder / f"{kind.name}.jsonl") as writer:
-            for owner in sorted(self._names.projects) if kind.of_project else [self._account.id]:
+            for owner in sorted(self._projects) if kind.of_project else [self._account.id]:
                 async for rows in self._pages(kind, owner):
-                    await self._know(people_in(kind, rows))
-                    await writer.add([write_line(kind, row, self._names) for row in rows])
+                    new = sorted(people_in(kind, rows) - self._people.keys())
+                    params = {"ids": new, "owner": self._account.id}
+                    for row in await self._reader.fetch_all(people_rows, params) if new else ():
+                        self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
+                        self._logins[row["id"]] = row["login"]
+                    await writer.add([write_line(kind, row, self._logins, self._projects) for row in rows])
                     if kind.name in WITH_BYTES:
                         found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
                         await self._contents.add([msgspec.json.encode(each) + b"\n" for each in found])
@@ -255,14 +260,6 @@ class _Lines:
             if len(rows) < PAGE_ROWS:
                 return
             rows = await self._reader.fetch_all(pages.next, {**params, **pages.after(rows[-1])})
-
-    async def _know(self, ids: set[int]) -> None:
-        """Load the accounts that are not yet known."""
-        new = sorted(ids - self._people.keys())
-        params = {"ids": new, "owner": self._account.id}
-        for row in await self._reader.fetch_all(people_rows, params) if new else ():
-            self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
-            self._names.logins[row["id"]] = row["login"]
 
 
 def contents_of(folder: Path) -> Iterator[ExportedBytes]:
@@ -412,8 +409,8 @@ def _new_folder(parent: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=parent))
 
 
-def headers_of(account: Account, at_ms: int) -> dict[str, str]:
-    day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+def headers_of(account: Account) -> dict[str, str]:
+    day = time.strftime("%Y-%m-%d", time.gmtime())
     return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
 
 
@@ -450,3 +447,45 @@ async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
             await asyncio.to_thread(path.unlink)
             return False
     return True
+
+
+# --- `/organizations/{login}/export` ----------------------------------------------------------------------------------
+
+routes = Routes(WORK_API, "Users", read="organization.export", write="organization.export")
+
+
+@routes.get(
+    "/organizations/{login}/export",
+    answers={200: {"type": "string", "format": "binary"}},
+    problems=(403, 409, 429),
+    media_type=MEDIA_TYPE,
+    etag=False,
+)
+async def export_organization(call: Call, login: str) -> Response:
+    """Export an organization with all its data.
+
+    Only owners of the organization can call this. The response is a tar archive with one JSON Lines file per kind of
+    record, the contents of all files, and `manifest.json` as the last entry. An archive without the manifest is
+    incomplete. All records are from the same point in time. Import the archive on another server with
+    `workhook organization import`.
+
+    Passwords, tokens, and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
+    recorded in the audit log. A second export of the same organization fails with 409 `export_running` until the first
+    one ends. While the server is preparing two exports, others fail with 429 `exports_running`.
+    """
+    actor = actor_of(call)
+    account = await get_owned_account(call.database, actor, login, "export it")
+    if account.kind != "organization":
+        raise NotFound()
+    policy.check_token(actor, policy.RULES["work.read"])
+    headers = headers_of(account)
+    if call.request.method == "HEAD":
+        require_export_slot(account)
+        return Response(_nothing(), headers=headers, media_type=MEDIA_TYPE)
+    archive = await create_archive(call.services, actor, account, call.public_base, call.request_id)
+    return Response(archive, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for piece in list[bytes]():
+        yield piece

@@ -101,7 +101,7 @@ async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], p
     """Store the contents of all files. `stored` receives their names in the blob store by the old IDs."""
     total = sum(checked.count(each) for each in WITH_BYTES)
     for name in WITH_BYTES:
-        for old in checked.texts[name].by_old if name in checked.texts else ():
+        for old in checked.texts[name].by_old:
             path = checked.folder / FILES / old
             if is_plain_file(path):
                 stored[old] = await _store_one(blobs, path)
@@ -242,13 +242,12 @@ class ImportRows:
         if value is None:
             return None
         if field.json is not None:
-            ids = [self._texts(each) for each in field.json.ids_of]
+            ids = [self._checked.texts[each] for each in field.json.ids_of]
             return json.encode_text(_renamed(json.decode(json.encode(value)), ids) if ids else value)
         if field.refers is not None:
-            kind_name = field.refers.kind
-            if kind_name == PEOPLE:
+            if field.refers == PEOPLE:
                 return self._people[value]
-            return self._number(PROJECTS, value) if kind_name == PROJECTS else self._named(kind_name, value)
+            return self._number(PROJECTS, value) if field.refers == PROJECTS else self._named(field.refers, value)
         if field.is_id:
             return self._named(kind.name, value)
         return value
@@ -257,13 +256,10 @@ class ImportRows:
         """Return the new ID of a line."""
         if kind == "task_buckets":
             return self._checked.buckets[old]
-        return self._number(kind, old) if kind in NUMERIC_ID_KINDS else self._texts(kind).get(old)
+        return self._number(kind, old) if kind in NUMERIC_ID_KINDS else self._checked.texts[kind].get(old)
 
     def _number(self, kind: str, old: Any) -> int:
         return self._numbers[kind][self._checked.places[kind][old]]
-
-    def _texts(self, kind: str) -> NewIds:
-        return self._checked.texts.setdefault(kind, NewIds())
 
     def _complete(self, kind: LineKind, line: Any, row: dict[str, object]) -> None:
         """Set the columns that a line does not contain."""
@@ -302,7 +298,7 @@ class ImportRows:
         if target in NUMERIC_ID_KINDS:
             ids = self._checked.places.get(target, {})
             return str(self._number(target, int(old))) if old.isdecimal() and int(old) in ids else "0"
-        return self._texts(target).get(old) if target else old
+        return self._checked.texts[target].get(old) if target else old
 
 
 def _renamed(value: Any, ids: list[NewIds]) -> Any:

@@ -38,13 +38,6 @@ a discount in millionths, one in minor units, the tax rate in millionths, its ca
 service."""
 
 
-class Reference(msgspec.Struct, frozen=True):
-    """A column that refers to a line of another kind. The line may be missing if `may_be_missing`."""
-
-    kind: str
-    may_be_missing: bool = False
-
-
 class JsonColumn(msgspec.Struct, frozen=True):
     """A text column that contains JSON of this type.
 
@@ -56,28 +49,22 @@ class JsonColumn(msgspec.Struct, frozen=True):
     without_secrets: Callable[[Any], Any] = lambda value: value
 
 
-class Through(msgspec.Struct, frozen=True):
-    """The table through which rows belong to a project or organization, and the `column` that refers to it."""
-
-    column: str
-    table: str
-
-
 class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A kind of line, stored in the file `NAME.jsonl`.
 
-    `owner_column` is the column with the organization or project of a row. `types` restricts the values of columns
-    beyond the table's own types. `deferred_column` is a column that refers to lines of the same kind, and is therefore
-    written after all of them.
+    `owner_column` is the column with the organization or project of a row, or of the row that the column `through`
+    refers to. Columns with foreign keys refer to lines of other kinds; `may_be_missing` contains the kinds that other
+    columns refer to, whose lines may be missing. `types` restricts the values of columns beyond the table's own types.
+    `deferred_column` is a column that refers to lines of the same kind, and is therefore written after all of them.
     """
 
     name: str
     description: str
     table: str = ""
     owner_column: str = "repository_id"
-    through: Through | None = None
+    through: str | None = None
     record: type[Record] | None = None
-    refers: Mapping[str, Reference] = {}
+    may_be_missing: Mapping[str, str] = {}
     json: Mapping[str, JsonColumn] = {}
     excluded_columns: Mapping[str, str] = {}
     types: Mapping[str, Any] = {}
@@ -95,7 +82,6 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 WITH_BYTES = ("files", "billing_logos")
 """Kinds whose contents are stored in `files/` under the IDs of the lines."""
 
-_PERSON = {"user_id": Reference(PEOPLE)}
 _BLOB = "its name in the store of files; the bytes are in `files/`"
 _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
 
@@ -130,22 +116,16 @@ KINDS: tuple[LineKind, ...] = (
         description="Its billing settings and default rate.",
         owner_column="account_id",
         record=AccountBilling,
-        refers={"logo_id": Reference("billing_logos", may_be_missing=True)},
+        may_be_missing={"logo_id": "billing_logos"},
     ),
     LineKind(
         name="members",
         table="memberships",
         description="Members of the organization.",
         owner_column="organization_id",
-        refers=_PERSON,
         types={"role": Literal["owner", "member"]},
     ),
-    LineKind(
-        name="member_rates",
-        description="Rates of members, in minor units per hour.",
-        owner_column="account_id",
-        refers=_PERSON,
-    ),
+    LineKind(name="member_rates", description="Rates of members, in minor units per hour.", owner_column="account_id"),
     LineKind(
         name=PROJECTS,
         description="Projects, including those in the trash.",
@@ -156,14 +136,13 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="project_billing", description="Billing settings, rates, and budgets of projects.", record=ProjectBilling
     ),
-    LineKind(name="project_rates", description="Rates of people in projects, in minor units per hour.", refers=_PERSON),
+    LineKind(name="project_rates", description="Rates of people in projects, in minor units per hour."),
     LineKind(
         name="collaborators",
         description="People in a project who are not in the organization.",
-        refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
-    LineKind(name="clients", description="Clients of projects.", refers=_PERSON),
+    LineKind(name="clients", description="Clients of projects."),
     LineKind(
         name="columns",
         description="Columns of boards.",
@@ -173,21 +152,14 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="task_buckets",
         description="Parts of a column. Their order and the ranks in them give the order of its tasks.",
-        through=Through("column_id", "columns"),
-        refers={"column_id": Reference("columns")},
+        through="column_id",
         excluded_columns={"size": "counted again"},
     ),
     LineKind(
         name="tasks",
         description="Tasks with fields, sections, and labels, including those in the trash.",
         record=Task,
-        refers={
-            **_PERSON,
-            "column_id": Reference("columns"),
-            "bucket_id": Reference("task_buckets"),
-            "parent_id": Reference("tasks"),
-            "next_id": Reference("tasks", may_be_missing=True),
-        },
+        may_be_missing={"next_id": "tasks"},
         json={
             "fields": JsonColumn(dict[str, str]),
             "sections": JsonColumn(dict[str, dict[str, str]]),
@@ -196,53 +168,26 @@ KINDS: tuple[LineKind, ...] = (
         deferred_column="parent_id",
     ),
     LineKind(name="task_numbers", description="The highest task number in each project."),
-    LineKind(
-        name="task_assignees",
-        description="Assignees of tasks.",
-        through=Through("task_id", "tasks"),
-        refers={**_PERSON, "task_id": Reference("tasks")},
-    ),
-    LineKind(
-        name="task_blockers",
-        description="Tasks that block other tasks.",
-        through=Through("task_id", "tasks"),
-        refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
-    ),
-    LineKind(
-        name="unmatched_assignees",
-        description="Assignees of imported tasks who had no account here.",
-        refers={"task_id": Reference("tasks")},
-    ),
+    LineKind(name="task_assignees", description="Assignees of tasks.", through="task_id"),
+    LineKind(name="task_blockers", description="Tasks that block other tasks.", through="task_id"),
+    LineKind(name="unmatched_assignees", description="Assignees of imported tasks who had no account here."),
     LineKind(
         name="closing_commits",
         description="Commits that have completed tasks, so they don't do it twice.",
-        through=Through("task_id", "tasks"),
-        refers={"task_id": Reference("tasks")},
+        through="task_id",
     ),
-    LineKind(name="task_comments", description="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
+    LineKind(name="task_comments", description="Comments on tasks."),
     LineKind(name="folders", description="Folders of files."),
     LineKind(
         name="files",
         description="Files, including those in the trash. Their contents are in `files/`, under their IDs.",
-        refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
         excluded_columns={"blob": _BLOB},
     ),
-    LineKind(name="file_comments", description="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
-    LineKind(
-        name="file_comment_replies",
-        description="Replies to comments on files.",
-        refers={**_PERSON, "file_comment_id": Reference("file_comments")},
-    ),
+    LineKind(name="file_comments", description="Comments on files."),
+    LineKind(name="file_comment_replies", description="Replies to comments on files."),
     LineKind(
         name="mentions",
         description="Mentions of people in comments.",
-        refers={
-            **_PERSON,
-            "author_id": Reference(PEOPLE),
-            "task_comment_id": Reference("task_comments"),
-            "file_comment_id": Reference("file_comments"),
-            "file_comment_reply_id": Reference("file_comment_replies"),
-        },
         excluded_columns={"id": "nothing refers to it"},
     ),
     LineKind(
@@ -256,36 +201,22 @@ KINDS: tuple[LineKind, ...] = (
         name="service_prices",
         description="All current and former prices of services.",
         owner_column="account_id",
-        through=Through("service_id", "services"),
+        through="service_id",
         record=ServicePrice,
-        refers={"service_id": Reference("services")},
     ),
-    LineKind(
-        name="service_checkouts",
-        description="Subscriptions of projects to services.",
-        record=Checkout,
-        refers={
-            **_PERSON,
-            "service_id": Reference("services"),
-            "service_price_id": Reference("service_prices"),
-        },
-    ),
+    LineKind(name="service_checkouts", description="Subscriptions of projects to services.", record=Checkout),
     LineKind(
         name="task_credits",
         description="The ledger of credits. `uses` lists the grants that an entry spent.",
         record=TaskCredit,
-        refers={
-            **_PERSON,
-            "task_id": Reference("tasks", may_be_missing=True),
-            "reverses_id": Reference("task_credits", may_be_missing=True),
-        },
+        may_be_missing={"task_id": "tasks", "reverses_id": "task_credits"},
         json={"uses": JsonColumn(list[tuple[Id, int]], ("task_credits",))},
     ),
     LineKind(
         name="invoices",
         description="Invoices with their lines, including drafts. Values frozen at sending are unchanged.",
         record=Invoice,
-        refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_missing=True)},
+        may_be_missing={"service_checkout_id": "service_checkouts"},
         json={
             "items": _ITEMS,
             "recurring_items": _ITEMS,
@@ -301,16 +232,11 @@ KINDS: tuple[LineKind, ...] = (
         name="payments",
         description="Payments and refunds.",
         record=Payment,
-        refers={
-            **_PERSON,
-            "invoice_id": Reference("invoices"),
-            "refund_of": Reference("payments", may_be_missing=True),
-        },
+        may_be_missing={"refund_of": "payments"},
     ),
     LineKind(
         name="credit_notes",
         description="Credit notes with their lines.",
-        refers={**_PERSON, "invoice_id": Reference("invoices")},
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
         excluded_columns={"account_id": "the organization"},
     ),
@@ -322,18 +248,13 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="service_checkout_periods",
         description="Subscription periods, with the invoice and the credits of each.",
-        through=Through("service_checkout_id", "service_checkouts"),
-        refers={
-            "service_checkout_id": Reference("service_checkouts"),
-            "invoice_id": Reference("invoices", may_be_missing=True),
-            "credit_id": Reference("task_credits", may_be_missing=True),
-        },
+        through="service_checkout_id",
+        may_be_missing={"invoice_id": "invoices", "credit_id": "task_credits"},
     ),
     LineKind(
         name="timesheets",
         description="Time entries. The import pauses running timers at the time of the export.",
         record=Timesheet,
-        refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
     LineKind(
         name="webhooks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,6 @@ from workhook.work.portability.transfer.lines import (
     VERSION,
     BadLine,
     ExportManifest,
-    Field,
     MovedPerson,
     fault_of_manifest,
     faults_of,
@@ -103,8 +103,8 @@ class CheckedExport(msgspec.Struct):
     folder: Path
     manifest: ExportManifest
     people: dict[str, MovedPerson] = msgspec.field(default_factory=dict)
-    texts: dict[str, NewIds] = msgspec.field(default_factory=dict)
-    places: dict[str, dict[int | str, int]] = msgspec.field(default_factory=dict)
+    texts: dict[str, NewIds] = msgspec.field(default_factory=lambda: defaultdict(NewIds))
+    places: dict[str, dict[int | str, int]] = msgspec.field(default_factory=lambda: defaultdict(dict))
     buckets: dict[int, int] = msgspec.field(default_factory=dict)
     owners: list[str] = msgspec.field(default_factory=list)
     timers: int = 0
@@ -117,8 +117,8 @@ class CheckedExport(msgspec.Struct):
         if kind == "task_buckets":
             return self.buckets
         if kind in NUMERIC_ID_KINDS:
-            return self.places.setdefault(kind, {})
-        return self.texts.setdefault(kind, NewIds()).by_old
+            return self.places[kind]
+        return self.texts[kind].by_old
 
     def count(self, kind: str) -> int:
         return self.manifest.lines[f"{kind}.jsonl"].lines
@@ -255,8 +255,12 @@ class _Checker:
                 if each.check is not None and value is not None and (wrong := each.check(value)):
                     good = False
                     self._fault(f"{place}, {each.name}: {wrong}")
-                if each.refers is not None:
-                    self._check_reference(kind, each, value, place)
+                if each.refers is None or value is None or each.may_be_missing:
+                    continue
+                if each.refers == kind.name:
+                    self._later.append((f"{place}, {each.name}", value))
+                elif value not in self.checked.known(each.refers):
+                    self._fault(f"{place}, {each.name}: {value} does not exist in {each.refers}.jsonl")
             if kind.name in WITH_BYTES:
                 self._check_bytes(line, place)
             if good:  # sums need valid values
@@ -268,7 +272,7 @@ class _Checker:
                 self._fault(f"{place}: {old} does not exist in {name}")
         self._later.clear()
         if kind.name == "task_buckets":  # a column without a bucket cannot take tasks
-            for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
+            for column_id in self.checked.texts["columns"].by_old.keys() - self._stretched:
                 self._fault(f"task_buckets.jsonl: the column {column_id} has no line")
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
@@ -285,21 +289,11 @@ class _Checker:
         else:
             new = checked.texts[kind.name].add(line.id)
             if kind.name == PROJECTS:
-                places = checked.places.setdefault(PROJECTS, {})
+                places = checked.places[PROJECTS]
                 places[line.id] = len(places)
             if kind.name == "invoices":  # a payment without its own record shares its invoice's ID
-                chosen = checked.texts.setdefault("payments", NewIds()).chosen
+                chosen = checked.texts["payments"].chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
-
-    def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
-        assert field.refers is not None
-        target = field.refers.kind
-        if value is None or field.refers.may_be_missing:
-            return
-        if target == kind.name:
-            self._later.append((f"{place}, {field.name}", value))
-        elif value not in self.checked.known(target):
-            self._fault(f"{place}, {field.name}: {value} does not exist in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
         path = self.checked.folder / FILES / line.id

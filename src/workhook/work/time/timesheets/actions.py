@@ -6,32 +6,38 @@ Owners and members of a project can change all of its timesheets, including thos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from datetime import tzinfo
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from decimal import Decimal
+from itertools import chain
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from workhook.core import json
-from workhook.core.clock import now_ms
+from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed
 from workhook.core.money import amount_of
+from workhook.core.zones import day_in
 from workhook.http import lists
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
-from workhook.http.lists import Key
+from workhook.http.lists import WHOLE_LIST_MAX, Key, Rows
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
+from workhook.storage import Reader
 from workhook.work.kernel import csv_tables, questions
 from workhook.work.kernel.access import Access, find_access
-from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
-from workhook.work.kernel.lists import cursor_of, read
+from workhook.work.kernel.csv_tables import Cell, write_rows
+from workhook.work.kernel.day_bounds import find_zone, find_zones, is_bare, zone_named
+from workhook.work.kernel.durations import amount_minor, hours_text
+from workhook.work.kernel.lists import cursor_of, iterate_pages, read
 from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
 from workhook.work.kernel.scopes import Source, source_of_project
 from workhook.work.time.rates import TimeTerms
-from workhook.work.time.timesheets import export, queries, rules, timers
+from workhook.work.time.timesheets import queries, rules, timers
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -83,9 +89,9 @@ async def answer_list(
         return Response(body, headers={**link, **csv_tables.VARY})
     headers = csv_tables.headers(name)
     if isinstance(query.per_page, UnsetType) and link:
-        pages = export.whole_table(call.database, source, filters, found, days)
+        pages = whole_table(call.database, source, filters, found, days)
         return Response(pages, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    table = await export.table(call.database, source, timesheets, days)
+    table = await csv_table(call.database, source, timesheets, days)
     return Response(table, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 
@@ -305,3 +311,61 @@ def _require_match(write: Write, timesheet: Timesheet) -> None:
     tags = [each.strip().removeprefix("W/").strip('"').partition(_COUNTED)[0] for each in condition.split(",")]
     if _steady_tag(timesheet) not in tags:
         raise PreconditionFailed("This has changed since you read it. Fetch it again before changing it.")
+
+
+# --- tables as CSV ----------------------------------------------------------------------------------------------------
+
+_OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
+_COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate", "amount", "notes")
+
+
+def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
+    """Return the cells for one project. `date` is the day of the start; `amount` requires a rate and billable time."""
+    times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
+    duration = rules.elapsed_ms(times, now)
+    amount = amount_minor(duration, rate) if timesheet.billable and rate is not None else None
+    return (
+        timesheet.id,
+        day_in(times.start, zone).isoformat(),
+        timesheet.user.username,
+        timesheet.task.title if timesheet.task else None,
+        to_millis_text(times.start),
+        None if times.end is None else to_millis_text(times.end),
+        duration,
+        Decimal(hours_text(duration)),
+        timesheet.billable,
+        None if rate is None else amount_of(rate, currency),
+        None if amount is None else amount_of(amount, currency),
+        timesheet.notes,
+    )
+
+
+_ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "currency", _COLUMNS[-1])
+
+
+def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
+    """Return the cells of a table across projects, which include the project and its currency."""
+    id_, date, user, *rest, notes = _cells(timesheet, now, zone)
+    place = timesheet.repository
+    return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
+
+
+async def csv_table(
+    reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
+) -> bytes:
+    """Return rows, with a header if `head`. Their days are in `zone` or, if it is None, in that of each project."""
+    zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
+    now, one = now_ms(), source.place is not None
+    columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)
+    cells = (cells_of(each, now, zone or zones.get(each.repository.id, UTC)) for each in timesheets)
+    return await write_rows(chain([columns] if head else [], cells))
+
+
+async def whole_table(
+    reader: Reader, source: Source, filters: Mapping[str, object], first: Rows[Timesheet], zone: tzinfo | None
+) -> AsyncIterator[bytes]:
+    async def ask(after: Key | None) -> Rows[Timesheet]:
+        return await read(reader, queries.TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)
+
+    async for page in iterate_pages(ask, first):
+        yield await csv_table(reader, source, page, zone, head=page is first)

@@ -101,11 +101,7 @@ _remove_empty = sa.delete(timesheet_sums).where(
 
 
 def _add(grain: Granularity) -> Any:
-    user = (
-        _notes.user_id
-        if grain in (Granularity.USER_DAYS, Granularity.USER_BLOCKS, Granularity.TASK_BLOCKS)
-        else sa.literal(NOBODY)
-    )
+    user = _notes.user_id if grain >= Granularity.USER_DAYS else sa.literal(NOBODY)
     task = _notes.task_id if grain is Granularity.TASK_BLOCKS else sa.literal(NO_TASK)
     parts = (
         sa.select(

@@ -3,33 +3,44 @@
 A search finds the newest matching records of each kind, up to a limit, and counts only those the caller can see. It
 first scans the newest rows, which is fast for common words, and falls back to the full-text index if these contain too
 few matches. The texts for the excerpts are read last, only for the page shown.
+
+Clients cannot find private records, comments on private files, replies to private comments, or draft invoices. Records
+of deleted tasks, files and projects are never found.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
+import msgspec
 import sqlalchemy as sa
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import NotFound
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import find_repository
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import projects
-from workhook.identity.tokens.lookup import reach_params
+from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, json_member
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.matching import (
     FOUND_NUMBER,
+    QUERY_MAX_CHARS,
+    fold_letter,
+    fold_text,
     has_words,
     index_of,
     matches,
@@ -39,9 +50,293 @@ from workhook.work.board.tasks.matching import (
     words_of,
 )
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.history.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
-from workhook.work.history.search.scopes import SCOPES, SearchScope, visible_projects_cte
-from workhook.work.kernel.access import find_access
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.files.schemas import files
+from workhook.work.kernel.access import find_access, is_client, is_insider
+from workhook.work.kernel.tables import clients
+from workhook.work.money.credit_notes.schemas import credit_notes
+from workhook.work.money.invoices.schemas import invoices, is_issued, name_of
+
+Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+DRAFT = name_of(None)
+"""The title of an invoice without a number."""
+
+EXCERPT_CHARS = 200
+_BEFORE = 60  # characters shown before the matching word
+_SPACES = re.compile(r"\s+")
+_MORE = "…"
+
+
+class SearchQuery(ListQuery, kw_only=True):
+    """A search. Every result contains all the words of `q`."""
+
+    q: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=QUERY_MAX_CHARS,
+            description="Words to search for. Results contain all of them; the last one may be a prefix. In "
+            "titles, names, and invoice numbers, words of three or more characters also match inside "
+            "other words. `#12` finds tasks with that number, `owner/name#12` in one project. Case "
+            "and accents on Latin letters are ignored, and `ß` equals `ss`. There are no operators.",
+        ),
+    ]
+    project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET
+    type: Annotated[Kind, Meta(description="Only this kind.")] | UnsetType = UNSET
+
+    @property
+    def limit(self) -> int:
+        """Return the page size. Search results are always paginated."""
+        return PER_PAGE_DEFAULT if isinstance(self.per_page, UnsetType) else self.per_page
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return KINDS if isinstance(self.type, UnsetType) else (self.type,)
+
+
+class SearchResultParent(msgspec.Struct, frozen=True):
+    """The project, task, file or invoice that contains a result."""
+
+    id: str
+    title: str
+
+
+class SearchResult(msgspec.Struct):
+    """A search result. `id` is an integer for comments and replies.
+
+    The `title` of a comment is that of its task or file, which is also in `task` or `file`. A reply also has the
+    `file_comment_id` of the comment it answers. The `title` of an invoice or credit note is its number, and the
+    `excerpt` of an invoice is the name of the client who pays.
+    """
+
+    type: Kind
+    id: str | int
+    number: Annotated[
+        int | None,
+        Meta(description="Number of the task, or of a comment's task; null for files."),
+    ]
+    title: str
+    excerpt: Annotated[str | None, Meta(description="Plain text around the matches; null without text.")]
+    project: SearchResultParent
+    task: SearchResultParent | None
+    file: SearchResultParent | None
+    invoice: SearchResultParent | None
+    file_comment_id: int | None
+    created_at: str
+    updated_at: str
+
+
+class SearchAnswer(msgspec.Struct):
+    """A page of search results. `incomplete_results` is true if older matches exist that are not listed."""
+
+    results: list[SearchResult]
+    incomplete_results: bool = False
+    success: bool = True
+
+
+def search_result(row: Row, words: str) -> SearchResult:
+    kind = KINDS[row["kind"]]
+    invoice, title = None, row["title"] or DRAFT
+    if row["invoice_id"] is not None:
+        invoice = SearchResultParent(row["invoice_id"], row["invoice_number"] or DRAFT)
+    place, in_task = SearchResultParent(row["place_id"], title), kind in ("task", "task_comment")
+    return SearchResult(
+        type=kind,
+        id=row["number"] or row["place_id"],
+        number=row["task_number"],
+        title=title,
+        excerpt=excerpt(row["text"], words),
+        project=SearchResultParent(row["project_id"], row["project_title"]),
+        task=place if in_task else None,
+        file=None if in_task or invoice else place,
+        invoice=invoice,
+        file_comment_id=row["file_comment_id"],
+        created_at=to_millis_text(row["created_at"]),
+        updated_at=to_millis_text(row["updated_at"]),
+    )
+
+
+def excerpt(text: str | None, words: str) -> str | None:
+    """Return at most `EXCERPT_CHARS` characters on one line, with `…` for omissions, or None if there is no text.
+
+    The excerpt starts shortly before the first occurrence of any of `words`, or else at the beginning.
+    """
+    line = _SPACES.sub(" ", text or "").strip()
+    if not line:
+        return None
+    start = _start(line, words)
+    if start:
+        start = line.find(" ", start) + 1 or start  # start with a whole word
+    room = EXCERPT_CHARS - (len(_MORE) if start else 0)
+    part = line[start : start + room]
+    if start + room < len(line):
+        part = part[: room - len(_MORE)].rstrip() + _MORE
+    return _MORE + part if start else part
+
+
+def _start(line: str, words: str) -> int:
+    letters, places = fold(line)
+    found = [at for word in words.split() if (at := letters.find(fold_text(word))) >= 0]
+    first = places[min(found)] if found else 0
+    return first - _BEFORE if first > _BEFORE else 0
+
+
+def fold(text: str) -> tuple[str, list[int]]:
+    """Return the letters of a text, normalized for comparison, and the place of each in the text.
+
+    The last place is the length of the text.
+    """
+    found = [fold_letter(character) for character in text]
+    places = [at for at, letters in enumerate(found) for _ in letters]
+    return "".join(found), [*places, len(text)]
+
+
+# --- the tables to search, and the conditions for access to their rows ------------------------------------------------
+
+_caller = bigint_param("user_id")
+_owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))
+_given = (
+    sa.select(collaborators.c.repository_id)
+    .where(collaborators.c.user_id == _caller)
+    .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
+)
+_insider = is_insider(_caller)
+visible_projects_cte = (
+    sa.select(
+        projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
+    )
+    # This condition makes indexes usable; the next one decides.
+    .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
+    .where(projects.c.deleted_at.is_(None), sa.or_(_insider, is_client))
+    .where(within_reach(projects.c.account_id, projects.c.repository_id))
+    .cte("seen")
+)
+"""All projects the caller can see. For very many rows, SQLite reads fewer than with `visible_projects`."""
+_TITLES = ("title", "invoice_number", "credit_note_number")
+_NO_NUMBER: sa.ColumnElement[int] = sa.literal_column("0", sa.BigInteger)
+_NO_COMMENT: sa.ColumnElement[int] = sa.cast(sa.null(), sa.BigInteger)
+_NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
+
+
+@dataclass(frozen=True)
+class SearchScope:
+    """The scope of a search for one kind of record.
+
+    `table` contains the records, `owner` is the table of their task or file (or `table` itself), and `joined` is
+    everything that is read. A client sees a record if no flag in `private` is true and `shown` is true. `invoice_id` is
+    the invoice that the record is or belongs to.
+    """
+
+    table: sa.Table
+    owner: sa.Table
+    joined: sa.FromClause
+    private: tuple[sa.Column[Any], ...] = ()
+    shown: sa.ColumnElement[bool] = field(default_factory=sa.true)
+    text: sa.ColumnElement[Any] = _NO_TEXT
+    comment_id: sa.ColumnElement[Any] = _NO_COMMENT
+    invoice_id: sa.ColumnElement[Any] = _NO_TEXT
+    invoice_number: sa.ColumnElement[Any] = _NO_TEXT
+
+    @property
+    def matching(self) -> matches:
+        return matches(self.table)
+
+    @property
+    def title(self) -> sa.ColumnElement[Any]:
+        return next(self.owner.c[name] for name in _TITLES if name in self.owner.c)
+
+    @property
+    def created_at(self) -> sa.ColumnElement[int]:
+        return self.table.c.issued if self.table is credit_notes else self.table.c.created_at
+
+    @property
+    def updated_at(self) -> sa.ColumnElement[int]:
+        return self.table.c.issued if self.table is credit_notes else self.table.c.updated_at
+
+    def visible_condition(self) -> sa.ColumnElement[bool]:
+        """Return the condition under which the caller sees a row joined with its project. Meant for few rows."""
+        project = sa.and_(
+            projects.c.deleted_at.is_(None), within_reach(projects.c.account_id, projects.c.repository_id)
+        )
+        return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(is_client, self._open)))
+
+    def visible_in_cte(self) -> sa.ColumnElement[bool]:
+        """Return the condition for rows the caller sees, joined with `visible_projects_cte`. For very many rows."""
+        lives = self._lives
+        if "deleted_at" in self.owner.c:
+            # An expression that matches no partial index. Otherwise PostgreSQL would read all of such an index in
+            # addition to the full-text index.
+            lives = sa.func.coalesce(
+                self.owner.c.deleted_at, sa.literal_column("0", sa.BigInteger)
+            ) == sa.literal_column("0")
+        return sa.and_(lives, sa.or_(visible_projects_cte.c.insider == 1, self._open))
+
+    @property
+    def _lives(self) -> sa.ColumnElement[bool]:
+        return self.owner.c.deleted_at.is_(None) if "deleted_at" in self.owner.c else sa.true()
+
+    @property
+    def _open(self) -> sa.ColumnElement[bool]:
+        return sa.and_(self.shown, *(each.is_(sa.false()) for each in self.private))
+
+    @property
+    def number(self) -> sa.ColumnElement[int]:
+        return _NO_NUMBER if self.table is self.owner else self.table.c.id
+
+
+_of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
+_of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
+_credited = credit_notes.join(invoices, invoices.c.id == credit_notes.c.invoice_id)
+_of_comment = file_comment_replies.join(_of_file, file_comments.c.id == file_comment_replies.c.file_comment_id)
+
+SCOPES: Mapping[Kind, SearchScope] = {
+    "task": SearchScope(tasks, tasks, tasks, text=tasks.c.description),
+    "task_comment": SearchScope(
+        task_comments,
+        tasks,
+        _of_task,
+        private=(task_comments.c.private,),
+        text=task_comments.c.text,
+    ),
+    "file": SearchScope(files, files, files, private=(files.c.private,)),
+    "file_comment": SearchScope(
+        file_comments,
+        files,
+        _of_file,
+        private=(files.c.private, file_comments.c.private),
+        text=file_comments.c.text,
+    ),
+    "file_comment_reply": SearchScope(
+        file_comment_replies,
+        files,
+        _of_comment,
+        private=(files.c.private, file_comments.c.private, file_comment_replies.c.private),
+        text=file_comment_replies.c.plain_body,
+        comment_id=file_comment_replies.c.file_comment_id,
+    ),
+    "invoice": SearchScope(
+        invoices,
+        invoices,
+        invoices,
+        shown=is_issued,
+        text=sa.func.coalesce(json_member(invoices.c.buyer, "name"), invoices.c.bill_to),
+        invoice_id=invoices.c.id,
+        invoice_number=invoices.c.invoice_number,
+    ),
+    "credit_note": SearchScope(
+        credit_notes,
+        credit_notes,
+        _credited,
+        text=credit_notes.c.reason,
+        invoice_id=invoices.c.id,
+        invoice_number=invoices.c.invoice_number,
+    ),
+}
+
+
+# --- the search -------------------------------------------------------------------------------------------------------
 
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
@@ -67,6 +362,9 @@ class SearchLimits(NamedTuple):
 
 LIMITS = SearchLimits(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
 
+_IN_PROJECT: sa.BindParameter[str] = sa.bindparam("project_id", type_=sa.Text)
+_named = projects.alias("named")
+_REPOSITORY = sa.select(_named.c.repository_id).where(_named.c.id == _IN_PROJECT).scalar_subquery()
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # the range of integers in both databases
 
 
@@ -95,10 +393,6 @@ def _bound(rows: int) -> sa.ColumnElement[int]:
     return sa.literal_column(str(rows), sa.BigInteger)
 
 
-def _in_project() -> sa.BindParameter[str]:
-    return sa.bindparam("project_id", type_=sa.Text)
-
-
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Search the newest rows. If they contain too few matches, the caller continues with `_indexed`."""
     scope = SCOPES[kind]
@@ -117,7 +411,7 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
         .where(scope.visible_condition())
         .order_by(rows.c.at.desc())
     )
-    return found.where(projects.c.id == _in_project()) if in_project else found
+    return found.where(projects.c.id == _IN_PROJECT) if in_project else found
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
@@ -132,9 +426,8 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
     order = [rows.c.id.desc()]
     if in_project and scope.table is scope.owner:  # which has an index for this order
-        repository = _repository()
         # Forces the index with this order. With the primary key, all newer rows would be read.
-        newest = newest.where(rows.c.repository_id.between(repository, repository))
+        newest = newest.where(rows.c.repository_id.between(_REPOSITORY, _REPOSITORY))
         order = [rows.c.repository_id.desc(), *order]
     some = newest.order_by(*order).subquery("some")
     whole = sa.func.concat(*(some.c[name] for name in searched.words))  # `concat` ignores NULL
@@ -147,16 +440,11 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     return found.cte(f"newest_{scope.table.name}").prefix_with("MATERIALIZED")
 
 
-def _repository() -> sa.ScalarSelect[int]:
-    named = projects.alias("named")
-    return sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
-
-
 def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
     rows = scope.table.alias("rows")
     newest = (
         sa.select(rows.c.id, number_of(rows.c.id).label(FOUND_NUMBER))
-        .where(rows.c.repository_id == _repository())
+        .where(rows.c.repository_id == _REPOSITORY)
         .order_by(rows.c.id.desc())
         .limit(_bound(limits.rows_of_project))
         .cte(f"newest_{scope.table.name}")
@@ -196,7 +484,7 @@ def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select
         .where(scope.visible_in_cte(), scope.matching)
         .order_by(order.desc())
     )
-    return found.where(visible_projects_cte.c.project_id == _in_project()) if in_project else found
+    return found.where(visible_projects_cte.c.project_id == _IN_PROJECT) if in_project else found
 
 
 def _rank(kind: Kind) -> sa.ColumnElement[int]:

@@ -1,25 +1,30 @@
-"""Queries for a person's notifications and for notification e-mails, limited by the person's current access.
+"""A person's notifications and notification e-mails, limited by the person's current access, and their settings.
 
-Each notification is read together with its project. A person has few enough notifications (see `chores`) to read them
-all.
+Each notification is read together with its project. A person has few enough notifications to read them all: they are
+kept for 90 days, at most the newest 1,000 per person. A task records the due date its assignees were notified of, so
+they are notified once per due date and again when it changes. Tasks with an unannounced due date have their own index,
+so announced ones are not scanned again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
+from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http import lists
-from workhook.http.calls import Call
-from workhook.http.endpoints import Listed
+from workhook.http.calls import Call, Services
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
 from workhook.identity.invitations import (
     NOBODY,
     Invitation,
@@ -31,19 +36,36 @@ from workhook.identity.invitations import (
     to_organizations,
     to_repositories,
 )
+from workhook.identity.notifications import notification_statements
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import NotificationKind, accounts, invitations, mail_messages, notifications, projects
+from workhook.identity.tables import (
+    NOTIFICATION_KINDS,
+    NotificationKind,
+    accounts,
+    invitations,
+    mail_messages,
+    notification_settings,
+    notifications,
+    projects,
+)
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import bigint_param
-from workhook.work.board.tasks.schemas import tasks
+from workhook.storage.record_rows import assigned
+from workhook.storage.sweeping import in_batches, in_order
+from workhook.work.board.tasks.assignees import is_client_there, on_team
+from workhook.work.board.tasks.schemas import needs_reminder, task_assignees, tasks
+from workhook.work.discussion.markdown import plain_words, prepare_words
 from workhook.work.discussion.mentions import beginning, is_hidden, quoted
-from workhook.work.discussion.names import plain_words, prepare_words
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import is_client, is_insider
+from workhook.work.kernel.access import RANKS, is_client, is_insider
 from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.payments.schemas import payments
+
+routes = Routes(WORK_API, "Notifications", read="notifications.read", write="notifications.write")
 
 Subject = Literal["task", "file", "invoice", "invitation", "webhook"]
 
@@ -199,19 +221,14 @@ def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
 ID_MAX = 2**53 - 1
 
 
+_FOLDERS = {"task": "tasks", "file": "files", "invoice": "billing", "webhook": "webhooks"}
+
+
 def path_of(each: Notification) -> str:
-    place = each.owner if each.project_name is None else f"{each.owner}/{each.project_name}"
-    match each.subject:
-        case "task":
-            path = f"/{place}/tasks/{each.subject_id}"
-        case "file":
-            path = f"/{place}/files/{each.subject_id}"
-        case "invoice":
-            path = f"/{place}/billing/{each.subject_id}"
-        case "webhook":
-            path = f"/{place}/{'-/' if each.project_name is None else ''}webhooks/{each.subject_id}"
-        case _:
-            path = "/"
+    if each.subject == "invitation":
+        return "/"
+    place = f"{each.owner}/-" if each.project_name is None else f"{each.owner}/{each.project_name}"
+    path = f"/{place}/{_FOLDERS[each.subject]}/{each.subject_id}"
     return path if each.comment is None else f"{path}#{each.comment}"
 
 
@@ -232,8 +249,9 @@ def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
     return newest.join(notifications, _c.id == newest.c.id)
 
 
-def _newest_seen(*further: sa.ColumnElement[bool]) -> sa.Join:
-    return join_subjects(_newest(*further), notifications)
+def _visible(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    subjects = join_subjects(_newest(*further), notifications)
+    return sa.select(_c.id).select_from(subjects).where(visible_condition(notifications))
 
 
 def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -244,27 +262,12 @@ def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
 _picked_unread = _picked.c.read_at.is_(None)
 _listed, _unread = _listing(), _listing(_picked_unread)
 _read = _listing(_picked.c.read_at.is_not(None))
-_seen_unread = sa.select(_c.id).select_from(_newest_seen(_picked_unread)).where(visible_condition(notifications))
 _count = sa.select(sa.func.count().label("number")).select_from(
-    _seen_unread.limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
+    _visible(_picked_unread).limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
 )
-_visible_notification = (
-    sa.select(_c.id)
-    .select_from(_newest_seen(_picked.c.id == bigint_param("id")))
-    .where(visible_condition(notifications))
-)
-_read_one = (
-    sa.update(notifications)
-    .where(_of_person, _c.id == bigint_param("id"), _is_unread)
-    .values(read_at=bigint_param("now"))
-    .returning(_c.id)
-)
-_read_all = (
-    sa.update(notifications)
-    .where(_of_person, _c.id <= bigint_param("upto"), _is_unread)
-    .values(read_at=bigint_param("now"))
-    .returning(_c.id)
-)
+_visible_notification = _visible(_picked.c.id == bigint_param("id"))
+_mark = sa.update(notifications).where(_of_person, _is_unread).values(read_at=bigint_param("now"))
+_read_one, _read_all = _mark.where(_c.id == bigint_param("id")), _mark.where(_c.id <= bigint_param("upto"))
 
 
 async def find_notifications(
@@ -281,8 +284,7 @@ async def find_notifications(
 async def count_unread(reader: Reader, actor: Actor) -> int:
     """Return the number of unread notifications, at most `COUNTED_MAX`."""
     row = await reader.fetch_row(_count, {**visibility_params(actor.user), "looks_at": COUNTS_AMONG})
-    number: int = row["number"]
-    return number
+    return int(row["number"])
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
@@ -290,13 +292,13 @@ async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: in
     params = {**visibility_params(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_visible_notification, params) is None:
         return False
-    await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
+    await tx.execute(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
     return True
 
 
 async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
     """Mark notifications with IDs up to `upto` as read, and return how many were unread."""
-    return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
+    return await tx.execute(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now})
 
 
 def visibility_params(user: Account) -> dict[str, object]:
@@ -384,6 +386,7 @@ class NotificationsAnswer(msgspec.Struct):
     success: bool = True
 
 
+@routes.get("/me/notifications")
 async def list_notifications(call: Call, query: NotificationsQuery) -> Listed[NotificationsAnswer]:
     """List the caller's notifications, newest first.
 
@@ -421,3 +424,265 @@ def _shape(each: Notification, base: str) -> NotificationShape:
         currency=each.currency,
         html_url=base + path_of(each),
     )
+
+
+# --- notification settings: every kind is enabled for the inbox and e-mail by default ---------------------------------
+
+
+class KindSetting(msgspec.Struct):
+    """The notification channels for one kind."""
+
+    inbox: Annotated[bool, Meta(description="In the list of notifications.")]
+    email: Annotated[bool, Meta(description="By e-mail, if the server sends e-mail and the caller has an address.")]
+
+
+_chosen = notification_settings.c
+_saved_settings = sa.select(
+    _chosen.kind, _chosen.inbox, sa.func.coalesce(_chosen.email, _chosen.inbox).label("email")
+).where(_chosen.user_id == bigint_param("user_id"))
+_choose = (
+    upsert(notification_settings)
+    .values(assigned(("user_id", "kind", "inbox", "email")))
+    .on_conflict_do_update(index_elements=["user_id", "kind"], set_=assigned(("inbox", "email")))
+)
+
+
+async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, KindSetting]:
+    rows = await reader.fetch_all(_saved_settings, {"user_id": user_id})
+    chosen = {row["kind"]: KindSetting(bool(row["inbox"]), bool(row["email"])) for row in rows}
+    return {kind: chosen.get(kind, KindSetting(inbox=True, email=True)) for kind in NOTIFICATION_KINDS}
+
+
+async def save_settings(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, KindSetting]) -> None:
+    """Save the settings of the kinds in `wanted`. Other kinds keep theirs."""
+    rows = [
+        {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}
+        for each in sorted(wanted)
+    ]
+    await tx.execute_many(_choose, rows)
+
+
+class NotificationSettings(msgspec.Struct):
+    """The caller's notification settings, by kind."""
+
+    mention: KindSetting
+    assignment: KindSetting
+    deadline: KindSetting
+    invoice: KindSetting
+    payment: KindSetting
+    invitation: KindSetting
+    hook_disabled: KindSetting
+
+
+class NotificationSettingsAnswer(msgspec.Struct):
+    notification_settings: NotificationSettings
+    success: bool = True
+
+
+def settings_answer(chosen: Mapping[NotificationKind, KindSetting]) -> NotificationSettingsAnswer:
+    return NotificationSettingsAnswer(NotificationSettings(**{str(kind): each for kind, each in chosen.items()}))
+
+
+_Newest = Annotated[int, Meta(ge=0, le=ID_MAX, description="Only this notification and older ones. Default: all.")]
+
+
+class NotificationsReadBody(msgspec.Struct):
+    """The notifications to mark as read. `upto` is the newest one the caller has seen."""
+
+    upto: _Newest | UnsetType = UNSET
+
+
+class KindSettingEdit(msgspec.Struct):
+    """Changes to the settings of one kind. Omitted fields keep their values."""
+
+    inbox: Annotated[bool, Meta(description="In the list of notifications.")] | UnsetType = UNSET
+    email: Annotated[bool, Meta(description="By e-mail.")] | UnsetType = UNSET
+
+
+class NotificationSettingsEdit(msgspec.Struct):
+    """Changes to the notification settings. Omitted kinds keep their settings."""
+
+    mention: KindSettingEdit | UnsetType = UNSET
+    assignment: KindSettingEdit | UnsetType = UNSET
+    deadline: KindSettingEdit | UnsetType = UNSET
+    invoice: KindSettingEdit | UnsetType = UNSET
+    payment: KindSettingEdit | UnsetType = UNSET
+    invitation: KindSettingEdit | UnsetType = UNSET
+    hook_disabled: KindSettingEdit | UnsetType = UNSET
+
+
+@routes.post("/me/notifications/{notification_id}/read", action="notification.mark_read")
+async def read_notification(write: Write, notification_id: int) -> Done:
+    """Mark a notification as read."""
+    _rests_on_oneself(write)
+    if not await mark_read(write.tx, write.actor, notification_id, write.now):
+        raise NotFound()
+    return Done()
+
+
+@routes.post("/me/notifications/read", action="notification.mark_read")
+async def read_notifications(write: Write, wanted: NotificationsReadBody) -> Done:
+    """Mark all notifications as read."""
+    _rests_on_oneself(write)
+    upto = ID_MAX if isinstance(wanted.upto, UnsetType) else wanted.upto
+    await mark_all_read(write.tx, write.actor, write.now, upto)
+    return Done()
+
+
+@routes.get("/me/notification_settings")
+async def get_notification_settings(call: Call) -> NotificationSettingsAnswer:
+    """Get the caller's notification settings."""
+    return settings_answer(await find_settings(call.database, actor_of(call).user.id))
+
+
+@routes.patch("/me/notification_settings", action="notification_setting.edit")
+async def edit_notification_settings(write: Write, edit: NotificationSettingsEdit) -> NotificationSettingsAnswer:
+    """Update the caller's notification settings.
+
+    The new settings apply to future events.
+    """
+    user_id = write.actor.user.id
+    before = await find_settings(write.tx, user_id)
+    write.require_match(settings_answer(before))
+    values = {kind: getattr(edit, kind) for kind in before}
+    wanted = {
+        kind: KindSetting(if_set(each.inbox, before[kind].inbox), if_set(each.email, before[kind].email))
+        for kind, each in values.items()
+        if not isinstance(each, UnsetType)
+    }
+    if wanted:
+        await save_settings(write.tx, user_id, wanted)
+    return settings_answer({**before, **wanted})
+
+
+def _rests_on_oneself(write: Write) -> None:
+    """Allow retries with the same `Idempotency-Key` even after the caller has lost a role."""
+    write.actor.request.require_right(write.actor.user.id, None, RANKS["owner"])
+
+
+# --- chores: pruning notifications, and announcing due dates ----------------------------------------------------------
+
+KEPT_MS = 90 * DAY_MS
+KEPT_MAX = 1_000
+BATCH, PEOPLE = 1_000, 100
+_LOOKS_BACK_MS = 26 * HOUR_MS
+"""Only people with a notification since the last run can exceed the maximum."""
+
+_aged = notifications.alias("aged")
+_old = (
+    sa.select(_aged.c.id)
+    .where(_aged.c.created_at < bigint_param("before"))
+    .order_by(_aged.c.created_at)
+    .limit(bigint_param("limit"))
+)
+_forget = sa.delete(notifications).where(_c.id.in_(_old.with_for_update(skip_locked=True)))
+_users_with_notifications = (
+    sa.select(_c.user_id)
+    .where(_c.created_at >= bigint_param("since"), _c.user_id > bigint_param("after"))
+    .distinct()
+    .order_by(_c.user_id)
+    .limit(bigint_param("limit"))
+)
+_newer = notifications.alias("newer")
+_first_beyond = (
+    sa.select(_newer.c.id)
+    .where(_newer.c.user_id == bigint_param("user_id"))
+    .order_by(_newer.c.id.desc())
+    .limit(sa.literal_column("1"))
+    .offset(bigint_param("kept"))
+    .scalar_subquery()
+)
+_shorten = sa.delete(notifications).where(_c.user_id == bigint_param("user_id"), _c.id <= _first_beyond)
+
+
+async def prune(services: Services, now: int) -> int:
+    """Delete expired notifications and those beyond each person's maximum, and return their number."""
+    database = services.database
+
+    async def forget(limit: int, _: int) -> int:
+        params = {"before": now - KEPT_MS, "limit": limit}
+        return await database.in_transaction(lambda tx: tx.execute(_forget, params))
+
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        params = {"since": now - _LOOKS_BACK_MS, "after": last["user_id"] if last else 0, "limit": limit}
+        return await database.fetch_all(_users_with_notifications, params)
+
+    async def shorten(_: Row | None, rows: Sequence[Row]) -> int:
+        async def each(tx: Transaction) -> int:
+            return sum([await tx.execute(_shorten, {"user_id": row["user_id"], "kept": KEPT_MAX}) for row in rows])
+
+        return await database.in_transaction(each)
+
+    forgotten = await in_batches("notifications", BATCH, forget)
+    return forgotten + await in_order("notifications", PEOPLE, following, shorten)
+
+
+DEADLINES_BATCH = 200
+
+_DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
+
+# A due date without a time lasts until the end of the day. Tasks locked by another process are skipped.
+_due = (
+    sa.select(tasks.c.id)
+    .where(
+        needs_reminder,
+        tasks.c.deadline > bigint_param("day_ago"),
+        tasks.c.deadline <= bigint_param("until"),
+        sa.or_(tasks.c.deadline > bigint_param("now"), tasks.c.deadline % _DAY == sa.literal_column("0")),
+    )
+    .order_by(tasks.c.deadline)
+    .limit(bigint_param("limit"))
+    .with_for_update(skip_locked=True)
+)
+
+_by_task_ids = any_of(tasks.c.id, "ids")
+
+_assigned = (
+    sa.select(accounts)
+    .select_from(
+        tasks.join(task_assignees, task_assignees.c.task_id == tasks.c.id)
+        .join(accounts, accounts.c.id == task_assignees.c.user_id)
+        .join(projects, projects.c.repository_id == tasks.c.repository_id)
+    )
+    .where(
+        _by_task_ids,
+        projects.c.deleted_at.is_(None),
+        projects.c.archive.is_(sa.false()),
+        sa.or_(on_team, is_client_there),
+    )
+)
+
+_tell = notification_statements(
+    "deadline",
+    _assigned,
+    {
+        "task_id": tasks.c.id,
+        "repository_id": tasks.c.repository_id,
+        "account_id": projects.c.account_id,
+        "detail": sa.cast(tasks.c.deadline, sa.Text),
+    },
+)
+
+_note = sa.update(tasks).where(_by_task_ids).values(deadline_told=tasks.c.deadline)
+
+
+async def notify_of_due_dates(services: Services, now: int) -> int:
+    """Notify assignees of due dates within a day after `now`, except in archived projects.
+
+    Returns the number of tasks read.
+    """
+
+    span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
+
+    async def some(limit: int, _: int) -> int:
+        async def tell(tx: Transaction) -> int:
+            rows = await tx.fetch_all(_due, {**span, "limit": limit})
+            if rows:
+                ids = {"ids": [row["id"] for row in rows]}
+                await _tell.execute(tx, {**ids, "actor_id": None, "now": now})
+                await tx.execute(_note, ids)
+            return len(rows)
+
+        return await services.database.in_transaction(tell)
+
+    return await in_batches("deadlines", DEADLINES_BATCH, some)

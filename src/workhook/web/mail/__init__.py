@@ -1,1 +1,0 @@
-"""E-mail messages, and the page to unsubscribe."""

@@ -1,1 +1,0 @@
-"""Lists across all projects that the caller can see."""

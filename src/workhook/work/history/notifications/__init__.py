@@ -1,1 +1,0 @@
-"""A person's notifications from all projects, and their notification settings."""

@@ -1,1 +1,0 @@
-"""Full-text search over tasks, comments, files, invoices and credit notes."""
