@@ -26,8 +26,6 @@ class ConfigError(Exception):
 
 
 class Config(NamedTuple):
-    """The configuration written by `install`."""
-
     repository: str
     data_dir: Path
     token: str
@@ -110,7 +108,6 @@ class NoServer(ConfigError):
 
 
 def load_config(folder: HookFolder) -> Config:
-    """Load `config.json`. Raises `ConfigError`."""
     try:
         raw = json.loads(folder.config.read_bytes())
         url = raw["url"]
@@ -202,7 +199,6 @@ def new_name(folder: HookFolder) -> str:
 
 
 def write(folder: HookFolder, name: str, entry: Push) -> None:
-    """Write a push to the spool and sync it to disk. Raises `OSError`."""
     write_durably(folder.spool / f"{name}.json", encode(entry))
 
 
@@ -220,7 +216,6 @@ def encode(entry: Push) -> bytes:
 
 
 def decode(content: bytes) -> Push:
-    """Decode a spool file. Raises `CorruptEntry`."""
     try:
         raw = json.loads(content)
         if raw["version"] != VERSION:
@@ -255,7 +250,6 @@ def is_oid(text: object) -> bool:
 
 
 def names(folder: HookFolder) -> list[str]:
-    """Return the names of the pending pushes, oldest first."""
     return sorted(name[:-5] for name in os.listdir(folder.spool) if name.endswith(".json") and name[0] != ".")
 
 

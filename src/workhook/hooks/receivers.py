@@ -73,7 +73,6 @@ class Arrival(msgspec.Struct, frozen=True):
 
     @property
     def event(self) -> str:
-        """The event name from the headers, or an empty string."""
         return next((value for name, value in self.headers if name.lower().endswith("-event")), "")
 
 
@@ -85,7 +84,6 @@ async def create_receiver(write: actions.HookWrite, change: HookChange, key: str
 
 
 async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
-    """Return the webhook of the project's newest receiver, or None."""
     if owner.repository_id is None:
         return None
     row = await reader.fetch_one(_of_repository, {"repository_id": owner.repository_id})
@@ -93,7 +91,6 @@ async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
 
 
 async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
-    """Return the received requests, newest first."""
     found = []
     for row in await reader.fetch_all(_newest, {"hook_id": hook_id}):
         headers = [(name, value) for name, value in json.decode(row["headers"])]

@@ -229,7 +229,6 @@ OPERATOR = HookViewer(everything=True)
 
 
 def viewer_of(actor: Actor | None) -> HookViewer:
-    """Return the viewer for an actor, or the operator if `actor` is None."""
     return OPERATOR if actor is None else HookViewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
@@ -331,7 +330,6 @@ def installation_to_response(installation_id: int) -> dict[str, object]:
 
 
 def config_to_response(hook: Hook) -> ConfigShape:
-    """Return the configuration with defaults filled in and secrets masked."""
     masks = {name: MASK for name in ("secret", "password") if getattr(hook, name) is not None}
     values: dict[str, Any] = {"content_type": "form", "insecure_ssl": "0", **hook.config, **masks}
     return ConfigShape(**values)

@@ -166,7 +166,6 @@ async def remove_member(
 
 
 async def lock_owners(tx: Transaction, organization: Account) -> None:
-    """Lock the owners until the transaction ends."""
     await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
 
 
@@ -205,7 +204,6 @@ async def set_collaborator(
 async def remove_collaborator(
     tx: Transaction, repository: Repository, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Remove a collaborator. Returns whether the user was one."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
         removal.delete_invitations_of(tx, repository.owner.id, repository.id, user)

@@ -75,7 +75,6 @@ async def record(
 
 
 def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
-    """Record an action on any number of targets with one statement."""
     if not entries:
         return
     tx.get_local(_Changes).are_recorded = True
@@ -329,7 +328,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals, twice if a commit is not confirmed. Returns False if the database is unavailable."""
+        """Write pending refusals, perhaps twice if a commit is unconfirmed. Returns False if there is no database."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_audited", count=dropped, note="there are too many at once")
@@ -359,8 +358,6 @@ def _drop(refused: _Refused) -> int:
 
 
 class Budget:
-    """The number of rows that may be written per minute."""
-
     def __init__(self) -> None:
         self._minute_began_s = 0.0
         self._rows = self._unknown = 0

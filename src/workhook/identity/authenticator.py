@@ -157,7 +157,6 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """Return the repository in the path, by owner and name or by ID."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
@@ -318,7 +317,6 @@ def named_repository(call: Call) -> Repository:
 
 
 def app_of(call: Call) -> App:
-    """Return the app that authenticates as itself."""
     app = caller_of(call).app
     assert app is not None, "the operation's rule has the target app or client"
     return app

@@ -53,7 +53,6 @@ class Write:
 
     @property
     def may_invite_strangers(self) -> str:
-        """The setting `invite_strangers`."""
         return self.request.services.settings.invite_strangers if self.request is not None else "owners"
 
     @property

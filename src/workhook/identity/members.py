@@ -76,7 +76,6 @@ async def list_seen(
 
 
 async def find_visible(reader: Reader, actor: Actor, statement: sa.Select[Any], **others: object) -> Account:
-    """Return an account. Raises `NotFound` for accounts that the caller cannot see."""
     row = await reader.fetch_one(statement, {"user_id": actor.user.id, **reach_params(actor), **others})
     return account_of(require_found(row))
 
@@ -87,8 +86,6 @@ _ROLES: tuple[s.Role, ...] = ("none", "read", "write", "admin")
 
 
 class InOrganization(NamedTuple):
-    """A member of an organization, or an organization of a user."""
-
     account: Account
     role: str  # owner or member
 

@@ -115,7 +115,6 @@ RULES = {
 
 @lru_cache(maxsize=1024)
 def expand(scopes: frozenset[str]) -> frozenset[str]:
-    """Add the scopes that each scope implies."""
     return scopes.union(*(_IMPLIED.get(scope, ()) for scope in scopes))
 
 
@@ -136,7 +135,6 @@ _CALLERS = {
 
 
 def access_of(name: str) -> Requirement:
-    """Describe a rule for the OpenAPI document."""
     rule = RULES[name]
     fitting = tuple(filter(None, accepted(rule).split(", ")))
     if rule.target == "app":
@@ -166,7 +164,6 @@ def _needed_token(rule: Rule) -> str:
 
 
 def check_kind(actor: Actor, rule: Rule) -> None:
-    """Raise `Forbidden` if the operation does not accept this kind of token."""
     if actor.token_kind in rule.kinds:
         return
     if KINDS[actor.token_kind].confined:
@@ -175,7 +172,6 @@ def check_kind(actor: Actor, rule: Rule) -> None:
 
 
 def check_token(actor: Actor, rule: Rule) -> None:
-    """Raise `Forbidden` for a missing scope or permission."""
     if not KINDS[actor.token_kind].confined:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)

@@ -157,7 +157,6 @@ async def find_member_role(reader: Reader, organization_id: int, user_id: int) -
 
 
 async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 0) -> Repository | None:
-    """Return the repository with the user's role in it."""
     params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
     row = await reader.fetch_one(_repository, params)
     return repository_of(row, user_id) if row else None
@@ -212,7 +211,6 @@ async def check_premise(tx: Transaction, premise: Premise) -> None:
 
 
 def premise_params(premises: Iterable[Premise]) -> dict[str, object]:
-    """Return the parameters of `premises_hold`, for both databases."""
     rows = [(each.repository_id, each.user_id, each.facts) for each in dict.fromkeys(premises)]
     ids, users, facts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     arrays = {"known_repository_id": ids, "known_user_id": users, "known_facts": facts}

@@ -129,11 +129,9 @@ class PageLimiter:
         self._is_on = limit > 0
 
     async def count_user(self, user: str) -> None:
-        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._users, user)
 
     def count_address(self, address: str | None) -> None:
-        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._addresses, subscriber(address))
 
     def _count(self, windows: Windows, caller: str) -> None:
@@ -195,7 +193,6 @@ class RateLimiter:
         return self._usage(share)
 
     async def count_form(self, caller: str) -> None:
-        """Raise `TooManyRequests` beyond the limit."""
         usage, within = await self.hit(caller)
         if not within:
             minutes = -(-usage.wait_s // 60)
@@ -205,7 +202,6 @@ class RateLimiter:
             raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     async def close(self) -> None:
-        """Return unused blocks."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)

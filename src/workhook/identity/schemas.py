@@ -64,7 +64,6 @@ class Repository(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The owner and name in its path."""
         return self.owner.login, self.name
 
     @property
@@ -276,7 +275,6 @@ def web_base(base: str) -> str:
 
 
 def account_of(row: Row, prefix: str = "") -> Account:
-    """Read an account from a row whose columns have this prefix."""
     return Account(*map(row.__getitem__, _account_columns(prefix)))
 
 
@@ -310,12 +308,10 @@ def name_of_role(role: str) -> Message:
 
 
 def login_fault(login: str) -> str | None:
-    """Return why the login is reserved, or None."""
     return _reserved("login", login) if login.lower() in RESERVED_LOGINS else None
 
 
 def project_fault(name: str) -> str | None:
-    """Return why the name of a project is reserved, or None."""
     return _reserved("name", name) if name.lower() in RESERVED_PROJECTS else None
 
 

@@ -364,7 +364,6 @@ def reference_columns() -> list[sa.Column[object]]:
 
 
 def index_references(table: sa.Table) -> None:
-    """Index the references through which rows are deleted."""
     for name in ("repository_id", *_ABOUT):
         partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
 

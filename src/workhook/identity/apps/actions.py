@@ -200,7 +200,6 @@ async def _lock(tx: Transaction, app: App) -> App:
 
 
 async def _check(tx: Transaction, app: App) -> None:
-    """Raise `Invalid` with all faults of the app."""
     faults = [
         *schemas.name_faults(app.name),
         *schemas.description_faults(app.description),

@@ -41,8 +41,6 @@ _NOT_REACHED = "There is at least one repository that does not exist or is not a
 
 
 class AccessToken(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new installation access token."""
-
     issued: IssuedToken
     permissions: Mapping[str, str]
     repository_ids: Collection[int] | None  # None: all repositories of the organization
@@ -155,7 +153,6 @@ async def app_get(call: Call) -> s.IntegrationShape:
 
 
 async def show_app(call: Call, app: App) -> s.IntegrationShape:
-    """Return the public information about an app."""
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
     return s.integration_to_response(app, owner, await queries.count_installations_of(call.database, app.id), call.base)

@@ -72,7 +72,6 @@ _list_on_account = listed(_on_this_account, installations.c.id, counts=False)
 
 
 def app_of(row: Row, prefix: str = "") -> App:
-    """Read an app from a row of `app_columns` with this prefix."""
     values = {name: row[prefix + name] for name in APP_COLUMNS}
     values["callback_urls"] = tuple(json.decode(values["callback_urls"]))
     values["permissions"] = json.decode(values["permissions"])
@@ -119,12 +118,10 @@ async def find_client(reader: Reader, client_id: str) -> App | None:
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
-    """Return an OAuth app or app by its slug."""
     return await _find(reader, app_of, _by_slug, slug=slug.lower())
 
 
 async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = ALL_ROWS) -> tuple[list[App], int]:
-    """Return the account's apps, oldest first, and their number."""
     rows, total = await read_page(reader, _list_of_account, {"account_id": account_id, "kind": kind}, page)
     return [app_of(row) for row in rows], total
 
@@ -154,12 +151,10 @@ async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = ALL_ROWS
 ) -> tuple[list[Installation], int]:
-    """Return all installations on the account, oldest first, and their number."""
     return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
 async def list_installations_of(reader: Reader, app_id: int, page: Page = ALL_ROWS) -> tuple[list[Installation], int]:
-    """Return the app's installations, oldest first, and their number."""
     return await _page(reader, _list_of_app, page, app_id=app_id)
 
 

@@ -41,7 +41,6 @@ class App(msgspec.Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """The name used in errors."""
         return "OauthApp" if self.is_oauth else "App"
 
 

@@ -204,8 +204,6 @@ _UNSUBSCRIBE_MAX_CHARS = 100
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A kind of mail that a person receives."""
-
     user_id: int
     kind: NotificationKind
 

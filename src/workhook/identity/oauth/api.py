@@ -142,7 +142,6 @@ _TAKEN = {
 
 
 def _texts(described: Mapping[str, str]) -> dict[str, object]:
-    """Return the schema of a body with only string fields."""
     properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
     return {"type": "object", "properties": properties}
 

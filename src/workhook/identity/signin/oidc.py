@@ -88,8 +88,6 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    """A provider with its cached metadata and keys."""
-
     def __init__(self, issuer: str, client_id: str, client_secret: str | None) -> None:
         self.issuer = issuer
         self._client_id = client_id
@@ -118,7 +116,6 @@ class Provider:
         return with_parameters(metadata.authorization_endpoint, query.items())
 
     async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
-        """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
             tokens = await self._redeem(session, metadata, code, attempt, redirect_uri)

@@ -241,8 +241,6 @@ class KnownDevice(Protocol):
 
 
 class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
-    """The result of a password check."""
-
     user: Account | None  # None: unknown or disabled
     right: bool  # implies a user
     stored: str | None

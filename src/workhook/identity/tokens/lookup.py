@@ -150,7 +150,6 @@ async def find_actor(reader: Reader, token: str) -> Actor | None:
 
 
 async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
-    """Return the actors of the valid tokens, by token ID."""
     rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
     found = {row["token_id"]: _actor_of(row) for row in rows}
     return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}

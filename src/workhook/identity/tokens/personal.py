@@ -165,7 +165,6 @@ class TokenDetails(Record, frozen=True):
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
-        """The repositories in their API form."""
         if self.repositories is not None:
             return list(self.repositories)
         return "all" if self.organization is not None else None
@@ -415,7 +414,6 @@ def _permission_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
 
 
 def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int | None:
-    """Return the expiry in milliseconds since the epoch, or None."""
     days, ends = wanted.expires_in_days, by.expires_at if by else None
     confined = wanted.kind == FINE_GRAINED.name
     if days is None:
