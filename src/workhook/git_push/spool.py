@@ -26,6 +26,11 @@ class ConfigError(Exception):
 
 
 class Config(NamedTuple):
+    """The configuration written by `install`.
+
+    `url` is the server's base URL, or None to look it up in `data_dir` when sending.
+    """
+
     repository: str
     data_dir: Path
     token: str
@@ -108,6 +113,7 @@ class NoServer(ConfigError):
 
 
 def load_config(folder: HookFolder) -> Config:
+    """Load `config.json`. Raises `ConfigError`."""
     try:
         raw = json.loads(folder.config.read_bytes())
         url = raw["url"]
@@ -199,6 +205,7 @@ def new_name(folder: HookFolder) -> str:
 
 
 def write(folder: HookFolder, name: str, entry: Push) -> None:
+    """Write a push to the spool and sync it to disk. Raises `OSError`."""
     write_durably(folder.spool / f"{name}.json", encode(entry))
 
 
@@ -216,6 +223,7 @@ def encode(entry: Push) -> bytes:
 
 
 def decode(content: bytes) -> Push:
+    """Decode a spool file. Raises `CorruptEntry`."""
     try:
         raw = json.loads(content)
         if raw["version"] != VERSION:

@@ -400,6 +400,7 @@ def hook_write(call: Call, tx: Transaction) -> HookWrite:
 
 
 async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
+    """Return the hook if the caller sees it. Raises `NotFound`."""
     return require_found(await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call)))
 
 

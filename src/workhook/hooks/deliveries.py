@@ -191,6 +191,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
 async def find_delivery(
     reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
 ) -> DeliveryDetail:
+    """Return a delivery with its request and response. Raises `NotFound`."""
     row = require_found(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
     payload = json.decode(to_show(row["payload"]))
     if payload and row["hook_installation_id"] is not None:  # as it was sent

@@ -69,6 +69,7 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 def parse_publication(body: Mapping[str, Any]) -> Publication:
+    """Parse a request body. Raises `Invalid` listing every fault."""
     check_types(body, {"event": str, "payload": dict, "action": str, "id": str}, nullable=("action", "id"))
     faults = [
         Fault(resource="Event", field=name, code="missing_field", message=say("{} is required", name))

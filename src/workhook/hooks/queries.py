@@ -63,6 +63,7 @@ def _params(owner: HookOwner) -> dict[str, object]:
 
 
 async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:
+    """Return a page of the hooks visible to the viewer, oldest first, and their total number."""
     rows, total = await read_page(reader, _statements(owner).page, _params(owner), page)
     return [hook_from_row(row) for row in rows], total
 

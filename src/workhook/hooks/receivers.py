@@ -84,6 +84,7 @@ async def create_receiver(write: actions.HookWrite, change: HookChange, key: str
 
 
 async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
+    """Return the webhook of the project's newest receiver, or None."""
     if owner.repository_id is None:
         return None
     row = await reader.fetch_one(_of_repository, {"repository_id": owner.repository_id})

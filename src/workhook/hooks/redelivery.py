@@ -161,6 +161,7 @@ def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
 
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
+    """Return a job of the hook. Raises `NotFound` if it does not exist or belongs to another hook."""
     return _redelivery_of(require_found(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id})))
 
 

@@ -75,6 +75,7 @@ async def record(
 
 
 def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
+    """Record an action on any number of targets with one statement."""
     if not entries:
         return
     tx.get_local(_Changes).are_recorded = True

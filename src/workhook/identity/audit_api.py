@@ -85,6 +85,7 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
 
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
+    """Return a query parameter, by default its first choice. Raises `Invalid`."""
     value = call.query_text(name) or known[0]
     if value not in known:
         raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])

@@ -51,6 +51,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:
+    """Parse a phrase. Raises `Invalid` with all faults."""
     found: dict[str, str | int] = {}
     faults: list[str] = []
     words: list[str] = []

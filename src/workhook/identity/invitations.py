@@ -262,6 +262,7 @@ async def list_for(
 
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
+    """Return an invitation to the place. Raises `NotFound`."""
     params = {"place": place_key(place), "id": number}
     return require_found(await _find_one(reader, _one_at_place[type(place), "id"], params, viewer))
 

@@ -76,6 +76,7 @@ async def list_seen(
 
 
 async def find_visible(reader: Reader, actor: Actor, statement: sa.Select[Any], **others: object) -> Account:
+    """Return an account. Raises `NotFound` for accounts that the caller cannot see."""
     row = await reader.fetch_one(statement, {"user_id": actor.user.id, **reach_params(actor), **others})
     return account_of(require_found(row))
 

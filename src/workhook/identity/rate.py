@@ -129,9 +129,11 @@ class PageLimiter:
         self._is_on = limit > 0
 
     async def count_user(self, user: str) -> None:
+        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._users, user)
 
     def count_address(self, address: str | None) -> None:
+        """Raise `TooManyRequests` beyond the limit."""
         self._count(self._addresses, subscriber(address))
 
     def _count(self, windows: Windows, caller: str) -> None:

@@ -275,6 +275,7 @@ def web_base(base: str) -> str:
 
 
 def account_of(row: Row, prefix: str = "") -> Account:
+    """Read an account from a row whose columns have this prefix."""
     return Account(*map(row.__getitem__, _account_columns(prefix)))
 
 

@@ -235,6 +235,7 @@ def installation_to_response(installation: Installation, base: str) -> Installat
 
 
 def app_repository_to_response(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+    """Return the shape of a repository. `permissions` adds the caller's permissions."""
     shape = repository_to_response(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"

@@ -164,6 +164,7 @@ async def unsuspend(
 
 
 async def reduce_permissions(tx: Transaction, actor: Actor | None, app: App) -> None:
+    """Reduce the permissions of all installations to those that the app requests now."""
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         kept = weaker(app.permissions, installation.permissions)
         if kept == dict(installation.permissions):

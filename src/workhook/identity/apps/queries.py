@@ -72,6 +72,7 @@ _list_on_account = listed(_on_this_account, installations.c.id, counts=False)
 
 
 def app_of(row: Row, prefix: str = "") -> App:
+    """Read an app from a row of `app_columns` with this prefix."""
     values = {name: row[prefix + name] for name in APP_COLUMNS}
     values["callback_urls"] = tuple(json.decode(values["callback_urls"]))
     values["permissions"] = json.decode(values["permissions"])
@@ -151,6 +152,7 @@ async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = ALL_ROWS
 ) -> tuple[list[Installation], int]:
+    """Return all installations on the account, oldest first, and their number."""
     return await _page(reader, _list_on_account, page, account_id=account_id)
 
 

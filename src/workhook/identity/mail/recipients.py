@@ -194,6 +194,7 @@ _confirm = (
 
 
 async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
+    """Return a recipient, or None for an unknown or disabled user."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return Recipient(*(row[name] for name in Recipient.__struct_fields__)) if row else None
 

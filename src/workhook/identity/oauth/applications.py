@@ -177,6 +177,7 @@ async def _change(call: Call, action: str, change: Callable[[Transaction, App, R
 
 
 def named_app(call: Call) -> App:
+    """Return the calling app. Raises `NotFound` if the path names another one."""
     app = app_of(call)
     if call.path("client_id") != app.client_id:
         raise NotFound()
@@ -238,6 +239,7 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
 
 
 async def authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
+    """Return the token of a row (`find_issued`) as shown to its app."""
     expires_at = row["expires_at"]
     return Authorization(
         id=row["id"],

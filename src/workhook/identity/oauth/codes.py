@@ -45,6 +45,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def challenge_fault(challenge: str | None, method: str | None) -> str | None:
+    """Return what is wrong with the PKCE parameters of an authorization request, or None."""
     if challenge is None:
         return "code_challenge_method requires code_challenge" if method is not None else None
     if method != METHOD:  # None means "plain" (RFC 7636, section 4.3), which protects nothing
@@ -209,6 +210,7 @@ def _single_value(query: Mapping[str, Sequence[str]], name: str) -> str | None:
 
 
 def _fault(query: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
+    """Return the code and description of an error (RFC 6749, section 4.1.2.1), or None."""
     if repeated := [name for name in PARAMETERS if len(query.get(name, ())) > 1]:
         return "invalid_request", f"{', '.join(repeated)}: send each parameter only once"
     if _single_value(query, "response_type") not in (None, "", "code"):

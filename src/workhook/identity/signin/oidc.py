@@ -116,6 +116,7 @@ class Provider:
         return with_parameters(metadata.authorization_endpoint, query.items())
 
     async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
+        """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
             tokens = await self._redeem(session, metadata, code, attempt, redirect_uri)

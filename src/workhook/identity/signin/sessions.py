@@ -126,10 +126,12 @@ async def record_last_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
+    """Return the user's sessions with `id`, `created_at`, `seen_at`, `address` and `user_agent`, most recent first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 
 async def end(tx: Transaction, user_id: int, session_id: int) -> bool:
+    """End one of the user's own sessions. Returns whether it existed."""
     return await tx.execute(_end, {"session_id": session_id, "user_id": user_id}) > 0
 
 
