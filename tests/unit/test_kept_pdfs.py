@@ -7,29 +7,26 @@ from typing import Any, cast
 
 import pytest
 
+from workhook.storage.blobs import Blobs
 from workhook.work.money.invoices import documents
-from workhook.work.money.invoices.documents import PdfJob, Printer, Rendered, Report
-
-
-async def _no_logo(_: object) -> None:
-    return None
+from workhook.work.money.invoices.documents import Pdf, PdfJob, Printer
 
 
 async def test_a_pdf_with_boxes_is_rendered_again_once_fonts_can_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A complete PDF is kept for hours."""
     now, missing = [0.0], ["U+6F22"]
 
-    async def run(*_: object, **__: object) -> Rendered:
-        return Rendered(b"%PDF", Report(list(missing), None, None), "")
+    async def run(*_: object) -> Pdf:
+        return Pdf(b"%PDF", " ".join(missing) or None)
 
-    monkeypatch.setattr(documents, "run", run)
+    monkeypatch.setattr(documents, "_run", run)
     monkeypatch.setattr(documents, "time", SimpleNamespace(monotonic=lambda: now[0]))
     document = SimpleNamespace(id="inv_1", einvoice=None)
     job = cast(PdfJob, SimpleNamespace(account_id=1, document=document, logo=None, key=lambda: b"key"))
     printer = Printer()
 
     async def missing_in_pdf() -> Any:
-        return (await printer.make(job, _no_logo)).missing
+        return (await printer.make(job, cast(Blobs, None))).missing
 
     assert await missing_in_pdf() == "U+6F22"
     missing.clear()
