@@ -67,6 +67,10 @@ class TaskProjectShape(msgspec.Struct, dict=True):
         return made
 
 
+def _rate_text(minor: int, project: TaskProjectShape) -> str:
+    return amount_text(minor, project.currency)
+
+
 class TaskColumnShape(msgspec.Struct):
     id: Annotated[str, resource_id("col")]
     title: str
@@ -107,7 +111,7 @@ class Task(Record, frozen=True):
     hourly_rate_minor: Annotated[
         Annotated[
             int,
-            JsonForm(str, lambda minor, project: amount_text(minor, project.currency), beside="project"),
+            JsonForm(str, _rate_text, beside="project"),
             EventSchema({"pattern": RATE_PATTERN}),
         ]
         | None,
