@@ -502,8 +502,10 @@ def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
 def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
     name, is_flag = str(column.name), isinstance(column.type, sa.Boolean)
     may_be_missing = name in kind.may_be_missing
-    tables = {key.column.table for key in column.foreign_keys}
-    kinds = (PEOPLE if each.name == "organization" else each.name for each in KINDS if each.source in tables)
+    tables = {key.target_fullname.rpartition(".")[0] for key in column.foreign_keys}
+    kinds = (
+        PEOPLE if each.name == "organization" else each.name for each in KINDS if (each.table or each.name) in tables
+    )
     refers = kind.may_be_missing.get(name) or next(kinds, None)
     plain: Any = bool if is_flag else Number if isinstance(column.type, sa.Integer) else str
     if refers in (PEOPLE, PROJECTS):
