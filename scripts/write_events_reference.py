@@ -36,8 +36,8 @@ _OTHERS = """
 ## GitHub's events
 
 Other systems, such as your Git server or CI, [publish](publish.md) these events. Workhook sends their payloads
-unchanged and adds `repository`, `organization`, and `sender` where they are missing. Other actions than the listed ones
-are allowed.
+unchanged, except that it adds `repository`, `organization`, and `sender` if they are missing. Actions other than those
+listed are allowed.
 
 | event | published when | actions |
 | --- | --- | --- |

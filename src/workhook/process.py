@@ -244,7 +244,7 @@ async def _announce(services: Services, address: str, say: Say, welcome: Welcome
 
 
 async def work(settings: Settings, *, say: Say) -> int:
-    """Run only deliveries, like `serve`. `say` prints the address of /metrics, if served, and the ready line."""
+    """Run only deliveries, otherwise like `serve`. `say` prints the URL of /metrics, if served, and the ready line."""
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
@@ -317,7 +317,10 @@ def _files_max() -> int:
 
 
 class _Draining:
-    """The shutdown of a process: unready for `delay_s` or until a second signal, then stopped."""
+    """The shutdown of a process: unready, so that load balancers stop sending requests, then stopped.
+
+    It is unready for `delay_s` or until a second signal.
+    """
 
     def __init__(self, delay_s: float, drain_s: float) -> None:
         self._delay_s, self._drain_s = delay_s, drain_s

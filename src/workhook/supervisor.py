@@ -153,7 +153,7 @@ class _Child:
             await _send(self._writer, _TELL, await _told_or_nothing(self._gather()))
 
     async def metrics(self) -> bytes | None:
-        """Return the process's metrics, or None if it is not serving or is too slow. Not for concurrent calls."""
+        """Return the process's metrics, or None if it is not serving or is too slow. Calls must not overlap."""
         if not self._is_serving:
             return None
         while not self._told.empty():  # late responses to requests that gave up
@@ -188,7 +188,7 @@ class Supervisor:
                 each.process.send_signal(signal.SIGTERM)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Run until `stop` is called, and call `ready` once all serve. Raises `OperatorError` if one ends earlier."""
+        """Run until `stop` is called; call `ready` once all processes serve. Raises `OperatorError` if one fails to."""
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
         waiting: asyncio.Future[Any] = asyncio.gather(*(each.wait() for each in self._ready.values()))
         try:

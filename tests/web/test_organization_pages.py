@@ -202,7 +202,9 @@ def test_secrets_are_rotated_without_interruption(house: House) -> None:
     assert not house.is_good(app["client_id"], app["client_secret"])
     assert house.is_good(app["client_id"], second)
     assert house.owner.fill_csrf(first).status_code == 404
-    assert "All tokens of the app revoked." in after(house.owner, house.owner.fill(page, f"{page}/revoke-tokens"))
+    assert "All of the app’s tokens were revoked." in after(
+        house.owner, house.owner.fill(page, f"{page}/revoke-tokens")
+    )
 
 
 def test_errors_are_shown_next_to_their_fields_and_input_is_kept(house: House) -> None:

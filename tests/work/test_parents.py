@@ -280,7 +280,7 @@ def test_a_client_who_leaves_loses_nothing(family: Family, studio: Studio) -> No
 NOT_FOUND = "parent_id: the task's project has no such task"
 NO_LEVELS = "parent_id: a subtask cannot have subtasks; use its parent task instead"
 HAS_SUBTASKS = (
-    "parent_id: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash"
+    "parent_id: a task with subtasks cannot be a subtask; detach its subtasks first, including those in the trash"
 )
 
 

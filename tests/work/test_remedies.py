@@ -506,7 +506,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
     "The folder contains files; delete them first.": [("", folder_with_files)],
     "{}: a subtask cannot have subtasks; use its parent task instead": [("", nested_subtasks)],
-    "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash": [
+    "{}: a task with subtasks cannot be a subtask; detach its subtasks first, including those in the trash": [
         ("", task_with_subtasks), ("in the trash", partial(task_with_subtasks, deleted=True)),
     ],
     "{}: others have worked on it, so a client cannot delete it; ask a team member to delete it.": [
@@ -553,8 +553,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The invoice has credit notes; credit the remaining amount instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice already has {} payments and credit notes. Only one more is possible, for the full amount "
-    "that is still due: omit the amount.": [
+    "The invoice already has {} payments and credit notes. Another one must cover the full remaining amount; "
+    "omit the amount.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
     "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
@@ -567,7 +567,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "an app can have at most {} secrets; delete an unused one first": [
         ("", partial(one_too_many, what="secrets", most=SECRETS_MAX)),
     ],
-    "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.": [
+    "A comment can have at most {} replies with a total of {} characters. Add a new comment to the file instead.": [
         ("", comment_with_many_replies),
     ],
     "username {} is a client of the project; remove the client first": [("", client_as_member)],

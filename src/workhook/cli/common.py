@@ -58,7 +58,7 @@ class Context:
 
     @asynccontextmanager
     async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
-        """Open the migrated database and the other services. Missing data raises `CliError` unless `make`."""
+        """Open the migrated database and other services. `make` creates missing data instead of raising `CliError`."""
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():

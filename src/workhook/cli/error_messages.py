@@ -106,7 +106,7 @@ def _database(settings: Settings | None) -> str:
 
 
 def path_remedy() -> str:
-    """Return advice for a path that the process may not use. Commands often run as another user with sudo."""
+    """Return advice for a path that the process may not use. It names the user, because sudo often changes it."""
     user = os.geteuid()
     try:
         name = pwd.getpwuid(user).pw_name

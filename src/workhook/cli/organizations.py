@@ -40,9 +40,9 @@ async def export(
 ) -> None:
     """Export everything in an organization as JSON lines and files.
 
-    The export is a consistent snapshot, and servers can keep running. Only the user who makes it can read it, because
-    it contains everything that the organization's people have written, and the addresses of its members. Passwords,
-    tokens, and webhook secrets are not included.
+    The export is a consistent snapshot, and servers can keep running. Only the operating-system user who runs this
+    command can read the folder, because it contains everything that the organization's people have written, and the
+    addresses of its members. Passwords, tokens, and webhook secrets are not included.
 
     Use `workhook organization import` to import it on another server.
     """

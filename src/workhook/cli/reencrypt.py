@@ -116,7 +116,7 @@ async def database_time(database: Database) -> float:
 
 
 async def wait_for_transactions(database: Database, since: float) -> bool:
-    """Wait until transactions that may still store older secrets have ended. Returns False if one takes too long."""
+    """Wait until no open transaction can still store secrets of an older key. Returns False if one takes too long."""
     if database.name == "sqlite":
         async with database.transaction() as tx:  # waits for any writer, which locks the file until its commit
             await tx.execute(_replace["key_check.sealed"], {"row_id": 0, "before": b"", "after": b""})

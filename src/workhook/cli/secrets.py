@@ -96,7 +96,7 @@ async def _rotate_setting(context: Context, services: Services) -> None:
 
 
 async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:
-    """Record the rotation in the audit log, without an organization, before a key is dropped."""
+    """Record the rotation in the audit log, before any key is dropped. The entry belongs to no organization."""
     async with services.database.transaction() as tx:
         await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
 

@@ -25,7 +25,8 @@ ENTRY_BYTES = 200
 def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> None:
     """Append an entry, and drop the oldest one if there are more than `maximum`.
 
-    The first entry of a plain dict is found only after scanning all that were deleted before it.
+    `entries` is an `OrderedDict`, because finding the first entry of a plain dict means scanning all entries deleted
+    before it.
     """
     entries[key] = value
     entries.move_to_end(key)
@@ -34,7 +35,7 @@ def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> N
 
 
 class TextCache(Generic[R]):
-    """A cache of the results of `work`, which must not raise, by the hash of the string.
+    """A cache of the results of `work`, by the hash of the string. `work` must not raise.
 
     The least recently used results are dropped once all of them together exceed `max_bytes`.
     """
@@ -56,7 +57,7 @@ class TextCache(Generic[R]):
     async def prepare(self, text: str) -> R:
         """Return the result, computing it in a thread if it is not cached.
 
-        All strings share one thread, and concurrent requests for the same string one result.
+        All strings share one thread, and concurrent requests for the same string share one result.
         """
         key = _key(text)
         if len(text) <= SHORT_CHARS or key in self._results:

@@ -17,7 +17,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class _Followed:
-    """The offset `ahead_ns` of the followed clock from this process's monotonic clock; None: not followed."""
+    """The followed clock: `ahead_ns` is its offset from this process's monotonic clock, or None if none is followed."""
 
     ahead_ns: int | None = None
 

@@ -270,7 +270,7 @@ class Settings:
         "owners",
         _one_of("nobody", "owners", "admins"),
         "Who may invite people outside their organizations by login or e-mail address: nobody, owners of "
-        "organizations, or also admins of projects, which includes everyone with a project of their own.",
+        "organizations, or owners and admins of projects (and so everyone with a project of their own).",
     )
     smtp_url: str | None = _secret(smtp_url, "Mail server for outgoing e-mail. Default: none; no e-mail is sent.")
     mail_from: str | None = _setting(None, mail_from, "From address of outgoing e-mail, optionally with a name.")

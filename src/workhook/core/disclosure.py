@@ -60,7 +60,10 @@ class Viewer:
 
 
 def public_form(value: object) -> str:
-    """Return the form of a value that everyone sees, as a msgspec `enc_hook`."""
+    """Return the form of a value that everyone sees.
+
+    A msgspec `enc_hook`; raises `NotImplementedError` for other types.
+    """
     if isinstance(value, PrivateText | Message):
         return str.__str__(value)
     raise NotImplementedError(f"Objects of type {type(value).__name__} cannot be encoded as JSON")

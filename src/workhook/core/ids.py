@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_pool.clear)
 
 
 def _random() -> bytes:
-    """Return 16 random bytes. Those for 256 IDs are read at a time, because a system call for each is slow."""
+    """Return 16 random bytes. Bytes for 256 IDs are read at a time, because a system call per ID is slow."""
     try:
         return _pool.pop()
     except IndexError:
@@ -67,7 +67,7 @@ def new_guid() -> str:
 
 
 def slug(text: str, max_chars: int, *, otherwise: str) -> str:
-    """Return `otherwise`, or the text as ASCII letters and digits: `Büro: Website 2` becomes `buro-website-2`."""
+    """Return the text in ASCII, such as `buro-website-2` for `Büro: Website 2`, or `otherwise` if nothing remains."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
     words = re.findall(r"[a-z0-9]+", ascii_only)
@@ -93,7 +93,7 @@ def _checksum(body: str) -> str:
 
 
 def new_token(prefix: str) -> str:
-    """Return `prefix`, 30 random base62 characters and 6 of CRC32, which detects errors without the database."""
+    """Return `prefix`, 30 random base62 characters and a CRC32 of 6 characters, which detects typos without a query."""
     body = "".join(secrets.choice(_BASE62) for _ in range(TOKEN_RANDOM_CHARS))
     return prefix + body + _checksum(body)
 

@@ -62,7 +62,10 @@ class ProcessFailed(Exception):
 
 
 async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> ProcessOutput:
-    """Call `answer(job, folder)` of the script, with `content` as a file in the folder. Raises `ProcessFailed`."""
+    """Call `answer(job, folder)` of the script in a limited process (see `limited_main`). Raises `ProcessFailed`.
+
+    `content`, unless empty, is written to the file `content` in that folder.
+    """
     whole = {
         **job,
         "path": [each for each in sys.path if each],

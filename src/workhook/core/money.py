@@ -35,7 +35,7 @@ USUAL_DIGITS = 2
 
 
 def digits_of(currency: str) -> int:
-    """Return the number of decimal places of the currency; the last one is its minor unit."""
+    """Return the number of decimal places of the currency, down to its minor unit (ISO 4217)."""
     return UNUSUAL_DIGITS.get(currency, USUAL_DIGITS)
 
 
@@ -77,7 +77,10 @@ def _parse_up_to(raw: object, wanted: str, maximum: int) -> Decimal:
 
 
 def parse_decimal(raw: object, wanted: str) -> Decimal:
-    """Parse a number in JSON's notation, without `1_000` and other scripts' digits. Raises `ValueError(wanted)`."""
+    """Parse a number, or text in JSON's notation for numbers. Raises `ValueError(wanted)`.
+
+    This notation excludes `1_000` and digits of other scripts, which `Decimal` accepts.
+    """
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
@@ -139,7 +142,10 @@ def half_up(value: int, unit: int) -> int:
 
 
 def convert_minor(minor: int, before: str, after: str) -> int | None:
-    """Return the same number in minor units of another currency, or None if it has too few decimals or is too large."""
+    """Convert an amount to the minor units of another currency, keeping the number.
+
+    Returns None if the other currency has too few decimal places or the result would be too large.
+    """
     more = digits_of(after) - digits_of(before)
     if more >= 0:
         larger = minor * int(10**more)

@@ -47,7 +47,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Start tracing if it is requested. Returns a function that sends the remaining spans and stops.
+    """Start tracing if it is requested. Returns a function that sends the remaining spans and stops tracing.
 
     `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """

@@ -33,7 +33,7 @@ logger = structlog.get_logger(__name__)
 
 
 def start(role: str) -> Callable[[], None]:
-    """Start creating spans. Returns a function that stops it. Raises `ValueError` for the SDK's variables."""
+    """Start creating spans. Returns a function that stops it. Raises `ValueError` for an invalid SDK variable."""
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -54,7 +54,7 @@ def start(role: str) -> Callable[[], None]:
 
 
 class _CountedExporter(OTLPSpanExporter):
-    """An exporter that gives up after some retries, logs the lost spans, and counts all of them in any thread."""
+    """An exporter that gives up after some retries. Counts sent and lost spans, in any thread, and logs lost ones."""
 
     def __init__(self) -> None:
         super().__init__()

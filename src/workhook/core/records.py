@@ -50,7 +50,7 @@ class JsonForm(FieldMark, frozen=True):
 
 
 class Stored(FieldMark, frozen=True):
-    """The column's name if it differs from the field's. None means that the table has no such column."""
+    """The name of the field's column if it differs, or None if the table has no column for the field."""
 
     column: str | None
 
@@ -62,7 +62,10 @@ class JsonName(FieldMark, frozen=True):
 
 
 class EventSchema(FieldMark, frozen=True, eq=False):
-    """Additions to the type in event schemas, or with `type` its replacement. `optional`: it may be missing there."""
+    """Additions to the field's type in event schemas. If they contain `type`, they replace it.
+
+    `optional` means that the field may be missing there.
+    """
 
     schema: Mapping[str, object] | None = None
     optional: bool = False

@@ -87,7 +87,10 @@ def without_receiver_key(text: str) -> str:
 
 
 class OwnAddress:
-    """Scheme, host and port of this server in `base`, or None if unknown; then no URL is the server's own."""
+    """The address of this server. `base` is its scheme, host and port.
+
+    It is None if unknown, as in a worker without `base_url`. No URL is then the server's own.
+    """
 
     def __init__(self, base: str | None = None) -> None:
         self.base = base

@@ -37,7 +37,8 @@ class VaultError(Exception):
 class Vault:
     """A set of keys. The first one encrypts and all of them decrypt, to support rotation.
 
-    Before sealing or deriving, and when a secret cannot be opened, new keys are loaded from the file `source`.
+    New keys are loaded from the file `source` when a secret cannot be opened, and before sealing or deriving, so that
+    no process seals with a key that is about to be removed.
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
@@ -69,7 +70,8 @@ class Vault:
     def seal(self, secret: str | None) -> bytes | None:
         """Encrypt a secret. Returns None for None and the empty string.
 
-        Call it after the first statement of the transaction that stores it: rotations wait for those.
+        Call it in the transaction that stores the secret, after its first statement: rotations wait for open
+        transactions.
         """
         if not secret:
             return None
@@ -105,7 +107,7 @@ class Vault:
         return signature_of(self.derive(purpose)[0], text)
 
     def is_signed(self, purpose: str, text: str, signature: str, *, length: int | None = None) -> bool:
-        """Verify a signature in constant time, with every key. `length`: its characters, if it was shortened."""
+        """Verify a signature in constant time, with every key. `length` is its length if it was shortened."""
         given = signature.encode(errors="replace")
         expected = [signature_of(key, text)[:length].encode() for key in self.derive(purpose)]
         found = [hmac.compare_digest(each, given) for each in expected]

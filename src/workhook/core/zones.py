@@ -35,7 +35,10 @@ def is_known(name: str) -> bool:
 
 
 def zone_fault(name: str) -> str | None:
-    """Return what is accepted, or None for a valid name: UTC or a place. `EST5EDT` differs between servers."""
+    """Return the accepted values for a time zone name, or None if `name` is valid.
+
+    UTC is the only valid name without a place, because others, such as `EST5EDT`, differ between servers.
+    """
     if name == "UTC" or ("/" in name and is_known(name)):
         return None
     return "the name of a time zone, such as Europe/Vienna"

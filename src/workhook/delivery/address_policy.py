@@ -102,7 +102,7 @@ class ResourceExhausted(OSError):
 
 
 class UrlError(msgspec.Struct, frozen=True):
-    """Why nothing can ever be delivered: `malformed`, `scheme`, `userinfo`, `host`, `port` or `unreachable`."""
+    """Why a URL can't be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port` or `unreachable`."""
 
     code: str
     message: str

@@ -35,7 +35,7 @@ _LONGEST_HEADER = 64
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one."""
+    """`retries` retries, the first after `first_s`, each interval `factor` times the previous; 36 hours by default."""
 
     retries: int = 8
     first_s: float = 10.0

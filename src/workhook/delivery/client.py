@@ -120,7 +120,7 @@ class ConnectionPool:
         self._make_room()
 
     def release(self, connection: Pooled, *, idle: bool) -> None:
-        """Move a connection out of use: it is now `idle`, or closed. Those to a proxy never counted as used."""
+        """Move a connection out of use: it is now `idle`, or closed. Connections to a proxy never counted as used."""
         self._used.discard(connection)
         if idle:
             self._idle[connection] = None
@@ -378,7 +378,7 @@ def _with_one_length(data: bytes) -> bytes:
 class Client:
     """Connections to receivers that are reached without a proxy. Bound to the running loop.
 
-    Those without certificate verification, and those to receivers inside this server, are never shared with others.
+    Connections with and without certificate verification are kept apart, as are those to receivers in this server.
     """
 
     def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
@@ -398,7 +398,8 @@ class Client:
     ) -> Response:
         """Send one request and read the response by `deadline`, in the loop's time.
 
-        A receiver may close a kept-alive connection just as it is reused; then the request is retried on a new one.
+        If the receiver closes a kept-alive connection just as it is reused, the request is sent once more on a new one.
+        It may then arrive twice: delivery is at least once.
         Raises `SendError`, `TimeoutError`, `AddressRefused` or `ssl.SSLError`, and `OSError` while connecting.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])

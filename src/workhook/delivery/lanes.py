@@ -144,7 +144,7 @@ class Lane:
 
     @property
     def slots(self) -> int:
-        """The number of slots; one after a timeout, so that hung receivers cannot fill the process."""
+        """The number of slots: one between a timeout and a response, so hung receivers cannot fill the process."""
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
 
     @property
@@ -264,7 +264,7 @@ class Lane:
             self.may_have_more = True
 
     def requeue(self) -> None:
-        """Read everything again after an attempt was not sent: it is still due, and nothing may overtake it."""
+        """Read everything again after an attempt was started but not sent: it is due, and nothing may overtake it."""
         self.trim_ready(0)
         self.incoming.clear()
         self.may_have_more = True
@@ -338,7 +338,7 @@ class Lane:
         return True
 
     def add(self, work: PendingAttempt) -> None:
-        """Insert work into `ready` in order. A first attempt precedes all with a higher ID, even across a retry."""
+        """Insert work into `ready` in order. First attempts stay in ID order, even with a retry between them."""
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]

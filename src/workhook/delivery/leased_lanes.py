@@ -72,7 +72,7 @@ log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """The loaded lanes. One that moved away is loaded again only after its attempts in flight have ended."""
+    """The loaded lanes. One that moved to another process is not loaded again until its attempts in flight end."""
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
         """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""

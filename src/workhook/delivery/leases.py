@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _process_scope() -> str:
-    """Return the scope of process IDs: the host, its boot, and the PID namespace, because containers share names."""
+    """Return the scope of a process ID: host, boot and PID namespace, because containers can share a host name."""
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]

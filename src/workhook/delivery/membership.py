@@ -29,7 +29,10 @@ VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
 
 
 class WorkerRow(NamedTuple):
-    """The row of a process. `left_ms`: until its lease expires. `leaving`: it only finishes attempts in flight."""
+    """The row of a process.
+
+    `left_ms`: until its lease expires, negative afterwards. `leaving`: it only finishes attempts in flight.
+    """
 
     owner: str
     epoch: int

@@ -59,9 +59,10 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write immediately, or linger for others because larger batches cost less.
+        """Write immediately, or linger for more outcomes because larger batches cost less.
 
-        A failure still occupies its slot, and a lane may lack records to continue.
+        If a failure still holds its slot or a lane lacks records to continue, linger only while at least `SEVERAL`
+        others are in flight.
         """
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
@@ -133,7 +134,7 @@ class OutcomeWriter:
         self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[FinishedAttempt]) -> Sequence[FinishedAttempt]:
-        """Return the outcomes that are not written yet, because a broken connection may have committed.
+        """Return the outcomes that are not written yet: a commit may have succeeded although its connection broke.
 
         Late outcomes cannot be checked. Raises `Unavailable` for any error of the read.
         """

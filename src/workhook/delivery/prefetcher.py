@@ -216,7 +216,7 @@ def _put_back(slow: Sequence[Lane]) -> int:
 
 
 def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
-    """Plan a page of `least` to `most` dispatches each for the emptiest lanes, the least recently read first."""
+    """Plan a page of `least` to `most` dispatches per lane for the emptiest lanes; on ties, the least recently read."""
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))

@@ -87,7 +87,7 @@ class _Post(aiohttp.ClientRequest):
 class ProxyClient:
     """Connections through one proxy, with the interface of `client.Client`.
 
-    The address of the proxy is the operator's choice. That of the receiver is checked before the proxy sees it.
+    The proxy's address is not checked, as the operator chose it. The receiver's is, before the proxy sees it.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ async def _read_body(content: StreamReader) -> bytes:
 
 
 def _without_aiohttp(error: Exception) -> Exception:
-    """Map an aiohttp exception to that of `client.Client`. The order matters because the classes overlap."""
+    """Map an aiohttp exception to the one `client.Client` raises. The order matters because the classes overlap."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
@@ -304,7 +304,7 @@ class _Protocol(ResponseHandler):
             super().set_exception(exc, exc_cause)
 
     def _receive_head(self, data: bytes) -> None:
-        """Feed the parser up to the end of the head, then the rest, whose errors would discard the head too."""
+        """Feed the head to the parser before the rest, because an error in the rest would discard the head too."""
         if not self._answer_begun:
             first = data.lstrip(b"\r\n")[:5]
             self._answer_begun = first != b"" and b"HTTP/".startswith(first)

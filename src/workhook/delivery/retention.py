@@ -89,7 +89,7 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove rows created before `before` (milliseconds), and keys after a day. Returns the counts by table."""
+    """Remove rows created before `before` (milliseconds), and publishers' IDs after a day. Returns counts by table."""
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)
     # Deliveries, then dispatches, then events: an event with a pending attempt is kept, however old it is.

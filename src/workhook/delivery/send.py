@@ -154,7 +154,7 @@ def _outcome(answer: Response, started: float) -> Outcome:
 
 
 def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], str | None, str | None] | None:
-    """Return the headers as text, Content-Encoding and Retry-After, or None if they exceed the limit."""
+    """Return all headers, and the values of Content-Encoding and Retry-After, or None if the headers are too long."""
     headers: dict[str, str] = {}
     spelling: dict[str, str] = {}
     size = 0

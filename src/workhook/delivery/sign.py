@@ -65,7 +65,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignedRequest(HiddenRepr, msgspec.Struct, frozen=True):
-    """The ordered headers and the signed bytes. `payload_size`: of the JSON before form encoding."""
+    """The ordered headers and the signed bytes. `payload_size`: bytes of JSON before form encoding, for the limit."""
 
     headers: dict[str, str]
     body: bytes
@@ -150,9 +150,9 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """Add the installation that the app may act as to a payload for the app's hook.
+    """Add `installation`, the one that the app may act as, to a payload for the app's hook.
 
-    It replaces the publisher's, who could otherwise make the app act in another organization.
+    A value from the publisher is replaced, because it could make the app act in another organization.
     """
     shape = json.encode(installation_to_response(installation_id))
     if _INSTALLATION in payload:

@@ -73,7 +73,7 @@ class Worker:
         return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """Return whether the worker hangs. A stopping one does not poll, and waits only for limited times."""
+        """Return whether the worker hangs. A stopping one never does: it no longer polls, but its waits are limited."""
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def install(
 
 
 def find_git_dir(path: Path) -> Path:
-    """Return the Git directory at `path`, or of the work tree at `path`. Raises `InstallError`."""
+    """Return the Git directory at `path` or of the work tree there, not of its parents. Raises `InstallError`."""
     for candidate in (path, path / ".git"):
         try:
             output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
@@ -89,7 +89,7 @@ def find_git_dir(path: Path) -> Path:
 
 
 def _hooks_dir(git_dir: Path) -> Path:
-    """Return Git's hooks folder. A relative `core.hooksPath` is one below the Git directory, where hooks run."""
+    """Return Git's hooks folder. Resolves a relative `core.hooksPath` against the Git directory, where hooks run."""
     try:
         output = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
     except git.GitError:
@@ -103,7 +103,7 @@ def _hooks_dir(git_dir: Path) -> Path:
 
 
 def _check_python(python: str, owner: tuple[int, int] | None) -> None:
-    """Raise `InstallError` unless it works. `owner`: the user and group that run the hook, if root installs it."""
+    """Raise `InstallError` unless `python` works. `owner`: the user and group that run the hook if root installs it."""
     identity: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}
     by = f" by the repository's owner (user {owner[0]})" if owner else ""
     command = [python, *MODULE_FLAGS, "check"]

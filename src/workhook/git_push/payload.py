@@ -64,7 +64,7 @@ class PayloadBuilder:
 
 
 def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
-    """Return the facts known without the repository. `address` is the repository's URL on the server."""
+    """Return what a payload contains without access to the repository. `address`: its URL on the server."""
     email = entry.pusher_email
     if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
         email = committer["email"]
@@ -87,7 +87,7 @@ def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | Non
 
 
 def _plain(text: str) -> str:
-    """Return the text with bytes that are not UTF-8 (surrogate escapes) as `\\xff`, as in paths."""
+    """Replace surrogate escapes (bytes that are not UTF-8) with escapes such as `\\xff`, as in paths."""
     try:
         return history.path_text(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:

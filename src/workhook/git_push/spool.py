@@ -53,7 +53,7 @@ class Log:
         self._append("error", text)
 
     def _append(self, level: str, text: str) -> None:
-        """Append a line. If that fails (a full disk), it is lost, because there is nowhere else to report it."""
+        """Append a line. If that fails (a full disk), the line is lost: there is nowhere else to report it."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
         with contextlib.suppress(OSError):

@@ -142,7 +142,7 @@ async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committe
 
 
 def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) -> list[Committed]:
-    """Group `rows` by event. There is one row per dispatch, or one for an event without any, in event order."""
+    """Group `rows` by event. Rows are in event order, one per dispatch; an event without dispatches has one row."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         found.setdefault(row["event_id"], []).append(row)

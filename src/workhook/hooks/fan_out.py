@@ -231,7 +231,7 @@ def _may_show(receiving: Row, hook: Hook) -> bool:
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
-    """Make each (event, hook) pair due now. `by_hand`: even if the hook is inactive, as a person requested it."""
+    """Make each (event, hook) pair due now. `by_hand`: requested by a person, so sent even if the hook is inactive."""
     if not pairs:
         return
     now = now_ms()

@@ -30,7 +30,7 @@ HOURS = 24
 _ENTRIES = 1000  # of the audit log, per action
 _REASONS = {
     "right_lost": "The users who authorize the app may no longer manage webhooks here.",
-    "consent_taken_back": "The users who may manage webhooks here no longer authorize the app.",
+    "consent_taken_back": "No user who can manage webhooks here still authorizes the app.",
 }
 
 
@@ -175,7 +175,7 @@ _waiting = sa.select(
 
 
 def _changes(dialect: str) -> sa.Select[Any]:
-    """Select the newest changes of the hook. Not joined by ID: PostgreSQL might scan the log in ID order."""
+    """Select the hook's changes among the account's newest. Not joined by ID: PostgreSQL might scan in ID order."""
     ways = []
     for action in ("deactivate", "update"):
         entry = audit_log.alias(f"entry_of_{action}")

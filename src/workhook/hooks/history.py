@@ -167,7 +167,7 @@ async def page(
 ) -> Sequence[Row]:
     """Return at most `limit` deliveries with IDs within the bounds. Raises `storage.slow.QueryTooSlow`.
 
-    `answered` returns the columns, and is the key under which statements are cached. `more` are its parameters.
+    `answered` returns the columns, and `more` has their parameters. Reuse the function: statements are cached by it.
     """
     times = IdRange()
     if filters.guid is None and filters.ids is None:  # these match few rows anyway

@@ -116,7 +116,7 @@ async def publish(
     """Commit the event and its dispatches. Repeating an `id` within 24 hours has no effect and returns the same result.
 
     Only dispatches to hooks visible to the owner's viewer are counted. Raises `Invalid` if another event was published
-    under the `id`, and `ConditionFailed` if the `premise` of the caller's right no longer holds.
+    under the `id`, and `ConditionFailed` if the `premise` of the caller's right (None: just checked) no longer holds.
     """
     draft = draft_of(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None

@@ -115,7 +115,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
-    """Count them, reading up to `FORECAST_BATCHES` batches. Raises `storage.slow.QueryTooSlow`."""
+    """Count the events that a job would redeliver, in up to `FORECAST_BATCHES` batches. Raises `QueryTooSlow`."""
     wanted: set[int] = set()
     after = 0
     for _ in range(FORECAST_BATCHES):
@@ -140,7 +140,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 async def results(reader: Reader, job: Redelivery) -> Results:
-    """Count the attempts at the job's events since it was created. Raises `storage.slow.QueryTooSlow`."""
+    """Count the job's events by the result of attempts since its creation. Raises `storage.slow.QueryTooSlow`."""
     rows = await history.page(
         reader, job.hook_id, Filters(redelivery=True), IdRange(low=job.upto_id), limit=RESULTS_MAX, newest_first=False,
         answered=_ended, more={"start": job.from_id, "end": job.upto_id},
@@ -219,9 +219,9 @@ async def run_first_batch(database: Database, job: Redelivery) -> Redelivery:
 
 
 def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """Return the columns of a batch. `wanted` marks the last matching delivery of each event to be sent.
+    """Return the columns of a batch. `wanted` marks the last matching delivery of each event to be sent again.
 
-    Excludes events already waiting to be sent and, when selecting failures, events that have since been delivered.
+    It excludes events already waiting to be sent and, when selecting failures, events that have since been delivered.
     """
     later, good, dispatch = deliveries.alias("later"), deliveries.alias("good"), dispatches.alias("dispatch")
     # Not EXISTS: PostgreSQL would first collect all dispatches that are not waiting.

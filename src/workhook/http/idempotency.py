@@ -142,7 +142,7 @@ def _stands(row: Row) -> bool:
 
 
 async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Response:
-    """Return the stored response. If the caller may no longer make the request, raises the error for it."""
+    """Return the stored response. If the caller may no longer make the request, raises the error it would get now."""
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"

@@ -76,7 +76,7 @@ class Rule:
 
     @classmethod
     def accepts(cls, fits: Callable[[Any], object], wanted: str) -> Rule:
-        """Return the rule that `fits` is true. `wanted` are the accepted values."""
+        """Return a rule that accepts a value if `fits` is true for it. `wanted` describes accepted values in faults."""
         return cls(lambda value: None if fits(value) else wanted)
 
 

@@ -317,7 +317,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._refusal or Malformed(msg))
 
     def _refuse(self, problem: Problem) -> None:
-        """Close, after a response if the client would attribute it to this request."""
+        """Close the connection. Respond first, if the client would attribute the response to this request."""
         self._refusal = problem
         cycle = self._current()
         if cycle is None:
@@ -357,8 +357,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _linger(self) -> None:
         """Close the sending side, and discard further input.
 
-        Closing while the peer still sends would reset the connection. The response would be lost, and a proxy would
-        consider the server dead for a while.
+        Closing while the peer is still sending would reset the connection. The response would be lost, and a proxy
+        would consider the server dead for a while.
         """
         self._lingering = True
         self._forget_deadline()

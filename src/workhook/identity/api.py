@@ -178,7 +178,7 @@ def _viewer(user: Account, base: str) -> dict[str, object]:
 
 
 def fields_of_viewer(query: str) -> list[str] | None:
-    """Return the field names of a query `{ viewer { … } }`, which may have a name, or None for any other query."""
+    """Return the field names of a GraphQL query `[query [NAME]] { viewer { … } }`, or None for any other query."""
     words = [each for each in _TOKEN.findall(query[:_QUERY_MAX]) if each]
     if words[:1] == ["query"]:
         words = words[2:] if len(words) > 1 and words[1].isidentifier() else words[1:]

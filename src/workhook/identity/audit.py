@@ -134,7 +134,7 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
 async def _record_call(tx: Transaction) -> None:
     """Record one entry for each account that was changed.
 
-    Only that of the last event's account names the target. Earlier events are side effects, such as pausing a timer.
+    Only the entry for the last event's account names the target. Earlier events are side effects (a paused timer).
     """
     call, changes = current(), tx.get_local(_Changes)
     if call is None or changes.are_recorded:
@@ -329,7 +329,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals, perhaps twice if a commit is unconfirmed. Returns False if there is no database."""
+        """Write pending refusals, perhaps twice after an unconfirmed commit. Returns False if the database is down."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_audited", count=dropped, note="there are too many at once")

@@ -207,7 +207,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries after the ID `beyond`. Raises `QueryTooSlow` unless `patient`, as for commands."""
+    """Return at most `limit` entries after the ID `beyond`. Raises `QueryTooSlow` unless `patient` (for commands)."""
     filters = _given(selection)
     names, params = frozenset(filters), {**_params(filters), "limit": limit, "cursor": beyond}
     if "account_id" not in filters:
@@ -280,7 +280,7 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """Select the IDs of matches. Parameters: the values of `filters`, `category`, `low`, `high` and `limit`."""
+    """Select the IDs of matches. Parameters: the fields named by `filters`, `category`, `low`, `high` and `limit`."""
     row = audit_log.alias("stretch")
     account_id = bigint_param("account_id")
     bounds = {"since": row.c.at >= bigint_param("since"), "until": row.c.at < bigint_param("until")}

@@ -72,7 +72,10 @@ _administering = collaborators.alias("administering")
 
 
 def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = False) -> sa.ColumnElement[bool]:
-    """Condition: the user in the parameter `user_id` and the person share an organization, which the user may own."""
+    """Return the condition that the user in the parameter `user_id` and the person share an organization.
+
+    With `as_owner`, the user must own it.
+    """
     mine, theirs = _own_membership.c, _their_membership.c
     shared = (
         sa.select(mine.role)
@@ -93,7 +96,7 @@ def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnEl
 def may_invite(
     account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
 ) -> sa.ColumnElement[bool]:
-    """Condition: the inviter owns the account or is an admin of the repository."""
+    """Return the condition that the inviter owns the account or is an admin of the repository."""
     place, user, role = (_administering.c[name] for name in ("repository_id", "user_id", "role"))
     administered = sa.select(role).where(place == repository_id, user == inviter_id, role == "admin")
     administers = administered.correlate_except(_administering).exists()
@@ -250,7 +253,7 @@ def _too_many(place: str, field: str) -> Invalid:
 async def list_of(
     reader: Reader, place: Account | Repository, viewer: Account, page: Page, *, clients: bool = False
 ) -> tuple[list[Invitation], int]:
-    """Return the invitations of clients, or of all others, to a place, oldest first, and their number."""
+    """Return the invitations to a place, as a client or (by default) another role, oldest first, and their number."""
     return await _find_page(reader, _all_at_place[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
@@ -290,14 +293,17 @@ async def delete(tx: Transaction, invitation: Invitation) -> bool:
 
 
 async def take(tx: Transaction, invitation: Invitation, secret: str | None = None) -> Invitation | None:
-    """Delete an invitation that is being accepted and return it, or None if it, or the link's `secret`, is invalid."""
+    """Delete and return an invitation being accepted, or None if it or the link's `secret` is no longer valid."""
     params = {"id": invitation.id, "link_digest": digest_of(secret or ""), "now": now_ms()}
     row = await tx.fetch_one(_take if secret is None else _take_by_link, params)
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Delete a user's invitation by login, not by e-mail, which could reveal the owner. Returns whether it existed."""
+    """Delete a user's invitation by login. Returns whether it existed.
+
+    One by e-mail is kept: its deletion would tell the inviter who owns the address.
+    """
     return await tx.execute(_withdraw, {"place": place_key(place), "invitee": _key(invitee, None)}) > 0
 
 

@@ -61,7 +61,7 @@ visible_by_id = _visible.where(accounts.c.id == bigint_param("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
-    """Return the organizations shared with the user, within the token's reach, oldest first, and their number."""
+    """Return the organizations that caller and user share, within the token's reach, oldest first, and their number."""
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
     rows, number = await read_page(reader, _shared, params, page)
     return [account_of(row) for row in rows], number

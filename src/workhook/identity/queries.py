@@ -79,7 +79,7 @@ def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[A
 
 
 def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Condition: a membership, joined with a project (`place`) of its organization, grants a role in the project."""
+    """Return the condition that the joined membership grants a role in `place`, a project of its organization."""
     return sa.or_(memberships.c.role == "owner", memberships.c.role == "app", place.c.private.is_(sa.false()))
 
 
@@ -163,7 +163,7 @@ async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 
 
 
 class Premise(msgspec.Struct, frozen=True):
-    """A repository and a user's role in it, as they were read (`facts`), for statements that use `premises_hold`."""
+    """A repository and a user's role in it as they were read (`facts`). `premises_hold` fails if they have changed."""
 
     repository_id: int
     user_id: int
@@ -206,7 +206,7 @@ _check_premises = PerDialect.made_by(lambda dialect: sa.select(premises_hold(dia
 
 
 async def check_premise(tx: Transaction, premise: Premise) -> None:
-    """Raise `ConditionFailed` unless the premise holds until the transaction's next statement has read its data."""
+    """Raise `ConditionFailed` unless the premise holds. If so, it holds until the next statement has read its data."""
     await tx.fetch_one(_check_premises, premise_params([premise]))
 
 

@@ -122,7 +122,7 @@ class Windows:
 
 
 class PageLimiter:
-    """Limits page requests per hour to `limit` (0: none) by user, and `ADDRESS_TIMES` as many by (shared) address."""
+    """Limits page requests per hour: `limit` per user, `ADDRESS_TIMES` as many per (shared) address. 0: no limit."""
 
     def __init__(self, limit: int) -> None:
         self._users, self._addresses = Windows(limit), Windows(limit * ADDRESS_TIMES)

@@ -1,9 +1,10 @@
-"""Consequences of removing a repository, app, installation or right. `bootstrap` subscribes the packages.
+"""Consequences of removing a repository, app, installation or right. `bootstrap` subscribes each package's handlers.
 
-Code that may take a right away calls `rights_lost` in the same transaction, which ends whatever depended on the right
-(decision 26). A superfluous call changes nothing.
+Code that may take away a right calls `rights_lost` in the same transaction. The call ends whatever depended on the
+right (decision 26). An unnecessary call changes nothing.
 
-Invitations end with the inviter's right and the invitee's membership, and do not return with them.
+An invitation ends when the inviter loses the right to invite, or the invitee is removed. It is not restored if a
+role is granted again.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def links_start_with(base: str) -> None:
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Make all packages forget a repository. Returns False if one still needs it, and the caller must roll back."""
+    """Make all packages forget a repository. Returns False if one still needs it; the caller must then roll back."""
     return all([await each(tx, repository_id) for each in repositories])
 
 
@@ -69,7 +70,7 @@ async def rights_lost(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """End whatever the right of a `Loss` made possible, after the write that removes it and in its transaction."""
+    """End what a lost right (see `Loss`) made possible. Runs after the write that removes it, in its transaction."""
     base = _links["base"] if base is None else base
     loss = Loss(account_id, repository_id, user_id, app_id, actor, base)
     for each in losses:
@@ -124,7 +125,10 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
 
 
 def delete_invitations_of(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
-    """Delete a removed person's invitations to the repository, or all in the account, with the next statement."""
+    """Defer deleting the invitations that would let a removed person return.
+
+    Without `repository_id`, this covers the account and all its repositories.
+    """
     held = _held_in_account if repository_id is None else _held_at_place
     tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 

@@ -220,7 +220,8 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `missing` blobs are not in the store as a whole. `damaged` ones have another SHA-256 than in the database.
+    `missing` are blobs that the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs from the
+    database's; they are copied unchanged.
     """
 
     def __init__(
@@ -354,7 +355,10 @@ class EarlierBackup:
         return None
 
     async def share_file(self, file: StoredFile, target: Blobs) -> bool:
-        """Hard-link a file of this backup into the target. Returns False if it has none or that is impossible."""
+        """Hard-link this backup's copy of a file into the target.
+
+        Returns False if the copy is missing or damaged, or if linking is impossible.
+        """
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -371,7 +375,10 @@ def _is_whole(path: Path, file: StoredFile, stop: threading.Event) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a backup by version `workhook`, whose copy of the database began at `created_at`."""
+    """The manifest of a backup. `workhook` is the version that created it.
+
+    `created_at` is when copying the database began, and `sums_sha256` is the SHA-256 of the file with all sums.
+    """
 
     format: int
     workhook: str

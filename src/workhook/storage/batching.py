@@ -52,7 +52,7 @@ class Batcher(Generic[Item, Result]):
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Run the item in the next round and return its result. It may still run if the caller is canceled."""
+        """Run the item in the next round and return its result. If the caller is canceled, the item may still run."""
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))
         self._begin()

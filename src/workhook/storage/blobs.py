@@ -180,7 +180,7 @@ class Blobs(ABC):
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """Delete a blob after another error, without raising `Unavailable`: `storage.sweeping` removes it later."""
+        """Delete a blob after another error. A failure is only logged, because a purge removes orphaned blobs."""
         try:
             await self.delete([name])
         except Unavailable:

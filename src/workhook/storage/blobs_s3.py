@@ -45,7 +45,7 @@ class S3Blobs(Blobs):
         )
 
     async def check(self) -> None:
-        """List the bucket, which must exist and be accessible."""
+        """Check that the bucket exists and is accessible, by listing it."""
         with _speaking_s3():
             await anext(obstore.list(self._store, chunk_size=1), None)
 

@@ -206,7 +206,7 @@ class ConcurrentCopy(Exception):
 
 
 class CopyTarget:
-    """The PostgreSQL database to copy into, which servers refuse until the end. Raises the driver's errors."""
+    """The PostgreSQL database to copy into. Servers refuse it until `finish`. Methods raise the driver's errors."""
 
     def __init__(self, url: str, tables: Sequence[sa.Table], connection: Any) -> None:
         self._url, self._tables, self._connection = url, tables, connection
@@ -266,7 +266,7 @@ class CopyTarget:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # our own SQL
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
-        """Add rows and record the progress atomically. Raises `ConcurrentCopy` unless it is at `after`."""
+        """Add rows and record the progress atomically. Raises `ConcurrentCopy` if the progress is no longer `after`."""
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
             await self._connection.copy_records_to_table(table.name, records=part.rows, columns=columns)
@@ -395,7 +395,7 @@ class _Copy:
             )
 
     async def finish(self, mark: CopyMarker) -> None:
-        """Mark the file as done, then complete the target, which the next run can repeat."""
+        """Mark the file as done, then complete the target. If interrupted in between, the next run completes it."""
         self.source.set_mark(mark._replace(done=True))
         numbers = {
             table.name: self.source.last_number(table)

@@ -89,7 +89,7 @@ class Reader(Protocol):
         return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """Run a query that may scan many rows. Outside of transactions, it may raise `QueryTooSlow`."""
+        """Run a query that may scan many rows. Outside of transactions, raises `QueryTooSlow` after a few seconds."""
         return await self.fetch_all(statement, params)
 
 
@@ -129,9 +129,9 @@ class Transaction(Reader):
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
         """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
-        On PostgreSQL they are one statement, so no part sees the writes of another part, and no two parts may change
-        the same row. A conflict is a bug and fails immediately, on SQLite too (`storage.statements`, which does not
-        know the writes of triggers). Only a plain INSERT may have several rows.
+        Only then are database errors raised. On PostgreSQL the writes are one statement, so no part sees the writes of
+        another part, and no two parts may change the same row. A conflict is a bug and fails immediately, on SQLite too
+        (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several rows.
         """
         if rows:
             self._check_conflicts(statement)
@@ -218,8 +218,9 @@ class Database(Reader):
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]], *, within_s: float = 0) -> T:
         """Run `change` in a transaction and return its result. Raises the same errors as `transaction`.
 
-        If the database rolls it back, it is retried in a new one: up to `TRIES` attempts in all, and beyond that until
-        `within_s` seconds have passed. Side effects of `change` outside of the transaction must be repeatable.
+        If the database rolls the transaction back, `change` is retried in a new one: up to `TRIES` attempts in all, and
+        beyond that until `within_s` seconds have passed. Side effects of `change` outside of the transaction must be
+        repeatable.
         """
 
         end, number = time.monotonic() + within_s, 0

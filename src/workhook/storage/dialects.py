@@ -60,8 +60,8 @@ def sqlite_value(value: Value) -> Any:
 class _Written(sa.ColumnElement[Any]):
     """A column written as SQL text, separately for each database.
 
-    `write` gets a function that renders a nested element, and whether this is SQLite. A SELECT needs the tables of
-    `columns`.
+    `write` receives a function that renders a nested element, and whether the database is SQLite. A SELECT of this
+    column includes the tables of `columns` in its FROM clause.
     """
 
     inherit_cache = False
@@ -125,7 +125,10 @@ _FAILED = "a required condition does not hold"
 
 
 def required(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """True, or an error that undoes the statement: `ConditionFailed`, from an invalid conversion."""
+    """True, or the error `ConditionFailed`, which undoes the statement.
+
+    An invalid conversion causes it, because neither database has an expression that only raises an error.
+    """
 
     def write(sql: _Sql, on_sqlite: bool) -> str:
         if on_sqlite:
@@ -136,7 +139,10 @@ def required(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
 
 
 def json_member(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[str]:
-    """The member `name`, a constant of letters and underscores, of the JSON object in a text column, or NULL."""
+    """A string member of the JSON object in a text column, or NULL.
+
+    `name` is not escaped, so it must be a constant of letters and underscores.
+    """
 
     def write(sql: _Sql, on_sqlite: bool) -> str:
         return f"json_extract({sql(column)}, '$.{name}')" if on_sqlite else f"({sql(column)}::json ->> '{name}')"
@@ -156,7 +162,7 @@ def json_has(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]
 
 
 def server_now() -> sa.ColumnElement[int]:
-    """The time at the start of the statement in milliseconds, which does not depend on the clock of a process."""
+    """The database's own time at the start of the statement, in milliseconds since the epoch."""
 
     def write(_: _Sql, on_sqlite: bool) -> str:
         if on_sqlite:
@@ -178,9 +184,10 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
 def join_few(
     dialect: str, each: sa.FromClause, top: sa.Select[Any], table: sa.Table, key: str = "id"
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the rows of a table that `top`, correlated with it, selects. Returns the join and these.
+    """Join each row with the rows of `table` that `top`, a SELECT correlated with it, returns.
 
-    SQLite has no LATERAL, so there the rows are fetched a second time by their primary key `key`.
+    Returns the join, and the joined rows as part of it. SQLite has no LATERAL, so there the rows are fetched a second
+    time by their primary key `key`, with all columns of the table.
     """
     if dialect == "postgresql":
         few: sa.FromClause = top.lateral("few")
@@ -192,9 +199,10 @@ def join_few(
 def join_by_key(
     dialect: str, rows: sa.Join, table: sa.Table, key: sa.ColumnElement[int], names: Sequence[str]
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the row of `table` whose ID is `key`. Returns the join and that row in it.
+    """Join each row with the columns `names` of the row of `table` whose ID is `key`.
 
-    On PostgreSQL, OFFSET keeps the planner from reading `table` first while its statistics call it nearly empty.
+    Returns the join, and the joined row as part of it. On PostgreSQL, OFFSET keeps the planner from reading `table`
+    first while its statistics say that the table is nearly empty.
     """
     if dialect != "postgresql":
         return rows.join(table, table.c.id == key), table

@@ -1,9 +1,9 @@
-"""Ranges of an index by time, although the index is ordered by ID, and ranges of one owner.
+"""Finds ranges of IDs by time, and reads ranges of the IDs of one owner.
 
-A list by time reads a range of the ID index. Rows get their ID when they are written, a little after the time they
-show. A row written at most `slack_ms` after its time has a higher ID than every row whose time is `slack_ms` earlier,
-and a lower ID than every row whose time is `slack_ms` later. A binary search of the primary key therefore finds, in
-about thirty probes, two IDs that enclose all rows of a time range. Others between them are excluded by their time.
+A row gets its ID when it is written, a little after the time it shows. If rows are written at most `slack_ms` after
+their time, two rows whose times differ by more than `slack_ms` have IDs in the same order. A binary search of the
+primary key therefore finds, in about thirty probes, two IDs that enclose all rows of a time range. Other rows between
+them are excluded by their time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ ColumnValue = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
 def index_range(
     dialect: str, alike: Sequence[ColumnValue], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
-    """Return at most `limit` IDs, in order, of an index of the `alike` columns and the ID, from `low` to `high`.
+    """Return at most `limit` IDs of an index range in order. The index has the columns `alike`, followed by the ID.
 
-    On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the table by ID, past
-    other owners' rows, when a large owner has none of the newest rows.
+    The IDs are above the parameter `low` and below the one named `high`. On PostgreSQL the order is written to match no
+    other index. Otherwise the planner might scan the table by ID, past other owners' rows, when a large owner has none
+    of the newest rows.
     """
     columns, values = [each for each, _ in alike], [each for _, each in alike]
     low, most = bigint_param("low"), bigint_param(high)
@@ -54,7 +55,8 @@ class IdRange(msgspec.Struct, frozen=True):
 class TimeIndex:
     """A search for IDs by time in a table whose `id` follows the column `at`.
 
-    `in_time`, called with the table or an alias of it, is true for rows written within the slack. None: for all.
+    `in_time`, called with the table or an alias of it, is true for rows written within the slack. Without it, all rows
+    count as such.
     """
 
     def __init__(
@@ -85,7 +87,10 @@ class TimeIndex:
 def _halving(
     table: sa.Table, at: str, in_time: Callable[[sa.FromClause], sa.ColumnElement[bool]] | None
 ) -> sa.Select[Any]:
-    """Return the recursive binary search, whose steps have the time of the first row from their midpoint on."""
+    """Return the recursive binary search.
+
+    Each step has `low`, `high`, and the time `at` of the first row at or after their midpoint.
+    """
 
     def time_from(number: sa.ColumnElement[int], name: str) -> sa.ColumnElement[Any]:
         row = table.alias(name)

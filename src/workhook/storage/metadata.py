@@ -52,7 +52,8 @@ NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
     """Return an index over the rows for which `where` is true, on either database.
 
-    `storage.schema` adds the condition: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need.
+    Only `storage.schema` adds the condition, so nothing else may create tables: `postgresql_where` would load
+    PostgreSQL's dialect, 2 MiB that SQLite does not need.
     """
     return sa.Index(name, *columns, info={"where": where}, **options)
 

@@ -218,7 +218,10 @@ async def postgresql_revision(connection: Any) -> str | None:
 
 
 async def _lock(connection: Any) -> None:
-    """Poll for the lock: building an index waits for all transactions, such as that of a waiting statement."""
+    """Wait for the lock by polling.
+
+    Waiting inside the database keeps a transaction open, and building an index concurrently waits for all transactions.
+    """
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
 

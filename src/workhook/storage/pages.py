@@ -35,8 +35,8 @@ class Listed:
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
     """Return `statement` sorted by `order` and read by page. It keeps the parameters of `statement`.
 
-    With `counts`, all rows are counted along with the page, which also keeps PostgreSQL from scanning the whole table
-    in this order. It is unnecessary if an index has this order.
+    `counts` counts all rows along with the page. This also keeps PostgreSQL from scanning the whole table in this
+    order, and is unnecessary if an index has this order.
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
@@ -62,12 +62,12 @@ _CURSOR = "v1_"
 
 
 def cursor_at(row: Row) -> str:
-    """Return the cursor for the page that begins at a row, or after it."""
+    """Return the cursor of a row. Each list decides whether the page of a cursor includes its row."""
     return f"{_CURSOR}{row['id']}"
 
 
 def parse_cursor(text: str | None) -> int | None:
-    """Return the ID in a cursor. Raises `Malformed` for texts that do not come from a `Link` header."""
+    """Return the ID in a cursor of `cursor_at`, or None without a cursor. Raises `Malformed` for other texts."""
     if text is None:
         return None
     number = text.removeprefix(_CURSOR)

@@ -118,7 +118,7 @@ def _encoders_of(state: Any) -> Sequence[Encode] | None:
 
 
 def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
-    """Return the Bind message, or None if the driver must write it, or report an invalid argument."""
+    """Return the Bind message, or None if the driver must write the message or report an invalid argument."""
     encoders = _encoders_of(state)
     if encoders is None or len(encoders) != len(arguments):
         return None
@@ -160,7 +160,10 @@ async def _prepared(real: Any, sql: str) -> Any:
 
 
 async def prepare(connection: Any, sql: str, *, begin: bool = False, planned_once: bool | None = False) -> None:
-    """Prepare the connection for the next statement, with `begin` in a new transaction, without a round trip."""
+    """Prepare the connection for the next statement, without a round trip.
+
+    `begin` starts a transaction with it. For `planned_once`, see `Statement`.
+    """
     real = _real(connection)
     if not real._stmt_cache_enabled:  # the driver would prepare the statement in between
         if begin:

@@ -95,7 +95,10 @@ class WarmPool:
             self._waiting -= 1
 
     async def release(self, connection: Any, *, keep: bool) -> None:
-        """Release a connection, which had no error if `keep`. The pool ends an unfinished transaction."""
+        """Release a connection. `keep` means that it had no error and may stay at hand.
+
+        The pool itself ends any unfinished transaction.
+        """
         keep = keep and is_usable(connection) and not connection.is_in_transaction()
         if not keep or self._waiting or self._is_closing:
             await self._pool.release(connection)
@@ -576,7 +579,8 @@ async def _keep(connection: Any) -> None:
 async def follow_clock(connection: Any) -> None:
     """Follow the server's clock, like all processes that share the database. Raises the driver's errors.
 
-    Assuming the middle of the round trip is wrong by at most half of it, so the fastest of several readings is used.
+    Each reading is attributed to the middle of its round trip, so it is wrong by at most half the round trip. The
+    fastest of several readings is used.
     """
     took_ns, at_ns, monotonic_ns = min([await _read_clock(connection) for _ in range(CLOCK_LOOKS)])
     was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS

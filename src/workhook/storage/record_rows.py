@@ -69,7 +69,8 @@ def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
 def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
     """Return a function that creates records from rows with the columns of `selected` from position `start` on.
 
-    Its keyword arguments are the fields without a column. SQLite would search for names of columns.
+    Its keyword arguments are the fields without a column. It reads columns by position, because SQLite finds a name
+    only by searching.
     """
     values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))

@@ -36,7 +36,7 @@ _CLEANED_UP_EARLY = ", ".join(
 def ddl(make: Ddl) -> Ddl:
     """Register a function that returns statements for `sqlite` or `postgresql`, run after all tables are created.
 
-    Functions must qualify names with `{schema}`, because a dump is restored with an empty search path.
+    SQL functions must qualify names, as in `{schema}tasks`, because a dump is restored with an empty search path.
     """
     _further.append(make)
     return make
@@ -51,7 +51,10 @@ def trigger_function(name: str, event: str, body: str) -> list[str]:
 
 
 def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
-    """Return the statements that create a database, after `bootstrap.import_tables`. `schema` is quoted."""
+    """Return the statements that create a database. Requires `bootstrap.import_tables`.
+
+    `schema` is the quoted name of PostgreSQL's schema.
+    """
     dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
     made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # our own number
     for table in metadata.sorted_tables:

@@ -30,7 +30,7 @@ class QueryTooSlow(Unavailable):
 
 @asynccontextmanager
 async def turn(free: asyncio.Semaphore) -> AsyncIterator[None]:
-    """Wait for a turn among `AT_ONCE` slow reads."""
+    """Wait for a turn among `AT_ONCE` slow reads. Raises `QueryTooSlow` after `TIMEOUT_S`."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await free.acquire()

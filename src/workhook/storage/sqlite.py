@@ -395,7 +395,10 @@ class SqliteDatabase(Database):
 
 
 def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield calls with many rows each, because each must win the interpreter's lock back from the event loop."""
+    """Yield calls that insert many rows each.
+
+    On every call, SQLite's thread must win the interpreter's lock back from the event loop.
+    """
     arguments = [known.arguments(row) for row in rows]
     at = 0
     for size in ROWS_A_CALL:

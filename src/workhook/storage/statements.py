@@ -1,4 +1,4 @@
-"""Compiles each SQLAlchemy Core statement once per dialect, to SQL text and an order of parameters."""
+"""Compiles each SQLAlchemy Core statement once per dialect, into SQL text and the order of its parameters."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ HOT: list[Executable] = []
 
 
 def hot(statement: E) -> E:
-    """Make PostgreSQL plan the statement once per connection, if that takes about as long as to run it.
+    """Mark a statement that takes about as long to plan as to run. PostgreSQL plans it once per connection.
 
-    All values share one plan, which `tests/work/test_plans_once.py` compares with the best plan for some values.
+    All values share one plan. `tests/work/test_plans_once.py`, which must list the statement, compares this plan with
+    the best one for some values.
     """
     HOT.append(statement)
     return statement

@@ -90,7 +90,8 @@ async def in_order(
     """Process rows once in order, however many of them remain, and return the sum of `do`.
 
     `following(last, limit)` returns the first rows after `last` (None: from the beginning), and `do(last, rows)`
-    processes them, after a failure fewer. Raises `Unavailable`, and the last error after `SKIPPED_MAX` skipped rows.
+    processes them. After a failure, `do` gets fewer rows, down to the failing one, which is skipped. Raises
+    `Unavailable` if the database cannot be used, and the last error of `do` once `SKIPPED_MAX` rows were skipped.
     """
     done, size_now, last = 0, _BatchSize(kind, size), None
     while rows := await following(last, size_now.limit):

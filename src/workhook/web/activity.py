@@ -413,7 +413,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """One frame for each event of the project's stream. `is_late` sends one immediately for events before it."""
+    """One frame for each event of the project's stream. `is_late`: also one at the start, for events missed before."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late

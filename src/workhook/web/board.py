@@ -235,7 +235,7 @@ def _assign(visit: Visit, tasks: Sequence[Task]) -> Planned:
 
 
 def _change_list(visit: Visit, step: str, field: dict[str, str], name: str, before: Mapping[str, list[str]]) -> Planned:
-    """Add the value of a form field to the tasks' list field `name`, or remove it."""
+    """Plan to add the value of a form field to the tasks' list field `name`, or to remove it."""
     without, [value] = "without" in visit.fields, field.values()
     operations, chosen = list[TaskOperation](), dict[str, str]()
     for task_id, values in before.items():
@@ -406,7 +406,7 @@ class BoardCard(msgspec.Struct, frozen=True):
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
-    """A column and its cards that match the filters. `count` includes the others; `more`: over `CARDS_MAX`."""
+    """A column and its cards that match the filters. `count` includes the others; `more`: it has over `CARDS_MAX`."""
 
     column: Column
     cards: Sequence[BoardCard]

@@ -44,7 +44,10 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 
 
 async def administered(visit: Visit, *, recently: bool = False) -> Access:
-    """Return the visitor's access as an admin, `recently` signed in. Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
+    """Return the access of an admin.
+
+    Raises `NotFound`, `Forbidden` and, if they must have signed in `recently`, `ConfirmFirst`.
+    """
     await visit.repository("repository.people")
     access = await visit.access()
     if recently:

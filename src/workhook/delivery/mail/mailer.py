@@ -159,7 +159,7 @@ class Mailer:
             await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
-        """Log where an error was raised, but only the text of a `Problem`: others may contain an address."""
+        """Log the text of a `Problem`, but only the origin of other errors, whose text may contain an address."""
         if isinstance(error, Problem):
             known = {"error": error.message}
         else:

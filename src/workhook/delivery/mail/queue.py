@@ -1,6 +1,7 @@
 """The mail queue. Messages are leased by the database's clock, so several processes can share it.
 
-A taken message is due again when its lease expires. Its attempt count identifies the last taker, which may record.
+A message is due again when its lease expires. Its attempt count identifies the last process that leased it: only that
+process can record the outcome.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ async def record(
 
 
 async def find_backlog(reader: Reader) -> tuple[int, int]:
-    """Return the number of messages to send, and the age of the oldest one that is due in milliseconds, or 0."""
+    """Return the number of messages to send, and the age in milliseconds of the oldest one that is due, or 0."""
     row = await reader.fetch_row(_backlog, {})
     return row["waiting"], max(row["oldest_ms"] or 0, 0)
 

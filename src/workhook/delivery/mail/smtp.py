@@ -160,7 +160,7 @@ def _reply(code: int, reply: str) -> str:
 
 
 def _in_line(reply: str) -> str:
-    """Return a server's text as every database accepts it. Bytes that are not UTF-8 are lone surrogates."""
+    """Return a server's text on one line, without the lone surrogates of invalid UTF-8, which databases reject."""
     return " ".join(one_line(reply.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
@@ -188,7 +188,7 @@ def describe_error(error: Exception, server: SmtpServer) -> str:
 def _context(*, is_checked: bool) -> ssl.SSLContext:
     """Return the TLS context.
 
-    Without a password, the certificate is not checked: an attacker could just as well hide the offer of TLS (RFC 7435).
+    For opportunistic TLS, the certificate is not checked: an attacker could just as well hide STARTTLS (RFC 7435).
     """
     context = ssl.create_default_context()
     if not is_checked:

@@ -64,7 +64,7 @@ _forget = [
 async def create_app(
     tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """Return an OAuth app or app, its client secret, and the private key (PEM) of an app. Raises `Invalid`."""
+    """Create an app. Returns it with its client secret and its private key (PEM, or empty). Raises `Invalid`."""
     now, kind = now_ms(), "app" if isinstance(create, AppCreate) else "oauth"
     fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
     fields.pop("public_key", None)
@@ -117,7 +117,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
 
 
 async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """Delete an app with all that it has. Its bot is kept as an author, under a login that no app can have."""
+    """Delete an app and all its data. Its bot is kept as an author, under a login that no app can have."""
     app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
@@ -150,7 +150,7 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
-    """Return a new secret's record and the secret, which is shown only once. Raises `Invalid` beyond the maximum."""
+    """Add a secret. Returns its record and the secret, shown only once. Raises `Invalid` beyond the maximum."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = say("an app can have at most {} secrets; delete an unused one first", SECRETS_MAX)

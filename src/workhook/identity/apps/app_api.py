@@ -112,7 +112,7 @@ def granted_permissions(installation: Installation, wanted: AccessTokenBody) -> 
 async def chosen_repositories(
     reader: Reader, installation: Installation, wanted: AccessTokenBody, *, user_id: int | None = None
 ) -> tuple[list[Repository] | None, list[Fault]]:
-    """Return the named repositories, or None if the token is not narrowed, and faults for those out of reach.
+    """Return the repositories the token is limited to (None: no limit), and faults for named ones out of reach.
 
     With `user_id`, repositories that the user cannot see are out of reach.
     """
@@ -141,7 +141,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _get_own_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """Return an installation of the calling app. Raises `NotFound` if it does not exist or belongs to another one."""
+    """Return an installation of the calling app. Raises `NotFound` if it does not exist or belongs to another app."""
     found = require_found(await queries.find_installation(reader, number))
     return require_found(found if found.app.id == app_of(call).id else None)
 

@@ -126,7 +126,7 @@ def _is_signed_with(token: str, pem: str) -> bool:
 
 
 def _check_times(claims: dict[str, Any]) -> None:
-    """Raise `Unauthenticated` with the messages by which clients recognize that their clock is wrong."""
+    """Raise `Unauthenticated` if a time is invalid. Clients recognize a wrong clock by these exact messages."""
     now_s = now_ms() // 1000
     issued, expires, begins = (claims.get(name) for name in ("iat", "exp", "nbf"))
     if not _is_number(issued) or issued > now_s + SKEW_S:

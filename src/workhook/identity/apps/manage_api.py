@@ -355,7 +355,7 @@ def _not_removable(why: str) -> Invalid:
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
-    """Lock an installation on an organization that the caller owns. Raises `NotFound`, also for the repository."""
+    """Lock an installation on the caller's organization. Raises `Forbidden` or `NotFound` (also for the repository)."""
     tx = write.tx
     found = require_found(await queries.find_installation(tx, number))
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)

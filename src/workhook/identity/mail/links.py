@@ -168,7 +168,9 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     """
     row = await tx.fetch_one(_count_recent, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
-        message = say("Several links were already sent to you today. Check your spam folder, or try again tomorrow.")
+        message = say(
+            "Several links have already been sent to you today. Check your spam folder, or try again tomorrow."
+        )
         raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
     mailbox = mailbox_of(address)
     is_sent = await throttle.count_daily(tx, f"mailed:{mailbox}", most=ADDRESS_MAX)

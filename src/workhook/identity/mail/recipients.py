@@ -62,7 +62,7 @@ _BY_REPLY: Mapping[str, Cause] = {"552": "full", **dict.fromkeys(("550", "551", 
 
 
 class Undelivered(msgspec.Struct, frozen=True):
-    """A failed delivery. `code` contains the server's codes, such as `550 5.1.1`, and may be empty."""
+    """A failed delivery. `code` is the mail server's status code, such as `550 5.1.1`, or empty."""
 
     cause: Cause
     code: str = ""

@@ -191,7 +191,7 @@ async def _read_request(
 
 
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
-    """Identify the client by HTTP Basic or the body (RFC 6749, section 2.3.1). Returns None if that is wrong."""
+    """Identify the client by HTTP Basic or the body (RFC 6749, 2.3.1). Returns None for wrong or conflicting values."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
     if basic is not None:

@@ -89,7 +89,7 @@ def fits(asked: str, registered: Collection[str]) -> bool:
 
 
 def is_native(uri: str) -> bool:
-    """Return whether it belongs to a program on the user's machine, which can't keep a secret or prove its identity."""
+    """Return whether the URI belongs to a local program, which can neither keep a secret nor prove its identity."""
     scheme = _scheme(uri)
     return scheme not in ("http", "https") or _LOOPBACK.fullmatch(uri) is not None or _host(uri) == "localhost"
 
@@ -238,7 +238,7 @@ async def create_code(
 async def redeem_code(
     tx: Transaction, app: App, code: str, *, redirect_uri: str | None, verifier: str | None, secret_shown: bool
 ) -> grants.TokenAnswer | grants.Refusal:
-    """Exchange a code for a token. Using it twice revokes all its tokens (RFC 6749, 4.1.2); other errors do not."""
+    """Exchange a code for a token. Reuse revokes its tokens (RFC 6749, 4.1.2); other errors leave it valid."""
     bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
     row = await one_time.find(tx, authorization_codes, app.id, code)
     if row is None:

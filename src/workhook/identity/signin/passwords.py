@@ -230,7 +230,7 @@ _by_id = _users_with_password.where(any_of(accounts.c.id, "user_ids"), passwords
 
 
 class KnownDevice(Protocol):
-    """A browser with the cookie of earlier sign-ins."""
+    """A browser in which users have signed in before, identified by a cookie."""
 
     @property
     def user_ids(self) -> Collection[int]:
@@ -255,8 +255,9 @@ async def check_password(
 
     An address works only if exactly one user has it, and only if it is confirmed or was set by someone else. Unknown
     names take the same path and time. In a browser where they have signed in before (`known_device`), users may also
-    use an unconfirmed address. The attempt counts as failed until `complete` is called. After too many attempts under
-    the user's other name, even the right password is rejected (`throttle.CountedAttempt.held`).
+    use an unconfirmed address. The attempt counts as failed until `complete` is called. After too many attempts with
+    the user's other name (their address if this is the login, or the reverse), even the right password is rejected
+    (`throttle.CountedAttempt.held`).
     """
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
@@ -273,7 +274,7 @@ async def check_password(
 
 
 async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
-    """Complete a sign-in, in the transaction that it permits. Returns False if the password has changed meanwhile."""
+    """Complete a sign-in, in the transaction that relies on it. Returns False if the password has changed meanwhile."""
     if not checked.right or checked.user is None or checked.stored is None:
         return False
     params = {"user_id": checked.user.id}

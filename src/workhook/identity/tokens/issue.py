@@ -37,7 +37,7 @@ from workhook.storage.sweeping import in_batches
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of token. `confined` kinds have permissions on selected places instead of scopes."""
+    """A kind of token. `confined`: with permissions on selected organizations and repositories instead of scopes."""
 
     name: str
     prefix: str

@@ -85,7 +85,7 @@ def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Gran
 def within_reach(
     account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any] | None
 ) -> sa.ColumnElement[bool]:
-    """Return the condition for lists of what belongs to projects or, without `repository_id`, to the accounts."""
+    """Return the condition (see `reach_params`) that a project, or without `repository_id` an account, is in reach."""
     wide = sa.bindparam("reach_everything", type_=sa.Boolean())
     if repository_id is None:
         return sa.or_(wide, any_of(account_id, "reach_accounts"))
@@ -211,7 +211,7 @@ def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
 
 
 class Lookup:
-    """This process's cache of tokens. Changes by others arrive by signal, or after `STANDS_S` at the latest."""
+    """A process's cache of tokens. Changes by other processes arrive by signal, or after `STANDS_S` at the latest."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -237,12 +237,12 @@ async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails
 
 
 async def lock_living(tx: Transaction, token_id: int) -> bool:
-    """Lock a token against revocation, which then includes those derived from it. Returns whether it is valid."""
+    """Lock a token so that its revocation waits and includes tokens derived until then. Returns whether it is valid."""
     return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
 
 
 async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
-    """Add repository names, with one more SELECT if needed. With `user_id`, only of those that the user can see."""
+    """Add repository names, with one more SELECT if needed; with `user_id`, only names that the user can see."""
     chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
     wanted = sorted({each for ids in chosen.values() for each in ids})
     names = {}

@@ -1,4 +1,4 @@
-"""A user's settings: name, language and theme, the password, sessions, authorizations of apps, and tokens."""
+"""A user's settings: name, language, theme, password, sessions, authorized apps, and tokens."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def add_unbilled(visit: Visit) -> Response:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
-    """Return the rejected form. Entries without a rate share one message; its value `entry` is the first of them."""
+    """Return the rejected form. Entries without a rate share one message; the form's `entry` is the first of them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
@@ -222,7 +222,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Response:
-    """Show the form for an invoice, or a new one if None. Sent fields are shown even if they cannot be changed."""
+    """Show the form for an invoice, or for a new one (None). Submitted fields are shown even if no longer editable."""
     address = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(
@@ -280,7 +280,7 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """Copy the values that the form lacks from the old line. A cleared tax falls back to the invoice's."""
+    """Fill in from the old line what the form lacks. A cleared tax is not filled in: the invoice's tax applies."""
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
@@ -299,7 +299,7 @@ def _number_of(visit: Visit) -> int:
 
 
 def _find(items: Sequence[Item], index: int, was: str) -> int:
-    """Return the current index of the line shown at `index`. Raises `ChangedMeanwhile`."""
+    """Return the current index of the line shown at `index` with the digest `was`. Raises `ChangedMeanwhile`."""
     found = [place for place, each in enumerate(items) if line_digest(each) == was]
     if index in found:
         return index

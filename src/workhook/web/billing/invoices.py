@@ -281,7 +281,7 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Response:
-    """Run a form, unless it was made for another balance, because it may have been submitted twice."""
+    """Run a form of the invoice. One made for another balance is rejected, as it may have been submitted twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))

@@ -162,7 +162,7 @@ async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
 
 
 async def _change(visit: Visit, file_id: str, change: Callable[[Write, Access, File], Awaitable[object]]) -> File:
-    """Lock a file, call `change`, and return the previous version."""
+    """Lock a file, call `change`, and return the file as it was before."""
 
     async def step(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, file_id)

@@ -71,7 +71,7 @@ async def read_folder(visit: Visit, access: Access) -> dict[str, object]:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file in the path. Raises `NotFound` if it is not in the project in the path, which `access` is to."""
+    """Return the file in the path. Raises `NotFound` if it is not in the path's project. `access`: to that project."""
     access = access or await visit.access()
     its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     access.require_same_project(its)

@@ -34,7 +34,7 @@ _spellings = (number for number in count() if not number & 8)  # bit 3 is the hy
 
 
 def is_https(call: Call) -> bool:
-    """Return whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
+    """Return whether the browser uses HTTPS, according to the request, the proxy, or `base_url`."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -42,7 +42,7 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """Return the value of a cookie. Over HTTPS only `__Host-` counts, which no other host and not HTTP can set."""
+    """Return the value of a cookie. Over HTTPS, only `__Host-` counts, which neither other hosts nor HTTP can set."""
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")

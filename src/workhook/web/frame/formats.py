@@ -203,7 +203,7 @@ def typed_amount(minor: int | None, currency: str) -> str:
 
 
 def typed_hundredths(value: int | None) -> str:
-    """Format a number of hundredths for a form field, as `read_amount` reads it."""
+    """Format a number of hundredths for a form field, so that `read_amount` can parse it."""
     return "" if value is None else with_mark(f"{Decimal(value).scaleb(-HUNDREDTH_DIGITS):f}")
 
 

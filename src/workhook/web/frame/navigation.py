@@ -39,7 +39,7 @@ def places_of(access: Access) -> list[Tab]:
 
 
 def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
-    """Return the tabs of a project's billing. People of its owner see the services, below the owner's address."""
+    """Return the tabs of a project's billing. People of its owner see services, by a path relative to the owner."""
     places = [Tab("invoices", "/billing", "receipt", gettext("Invoices"))]
     places.append(Tab("subscriptions", "/billing/subscriptions", "repeat", gettext("Subscriptions")))
     if not access.is_client:

@@ -163,7 +163,7 @@ class Visit:
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account in the path and the visitor's role, `owner` in their own, or None. Raises `NotFound`."""
+        """Return the account in the path, and the visitor's role (`owner` of their own) or None. Raises `NotFound`."""
         found = await queries.find_account(self.database, self.path("owner"))
         if found is None or found.kind == "bot":
             raise NotFound()

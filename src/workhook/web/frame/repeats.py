@@ -75,7 +75,7 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Response | None) -> None:
-        """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets."""
+        """Store the response to a completed change if it is a redirect or JSON, not a page, which may show secrets."""
         if not self.is_taken:
             return
         packed = b""

@@ -265,7 +265,7 @@ async def check_alive(call: Call, session: Session | None) -> None:
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
-    """Return the session and the fields of a form. Raises the errors of `read_form`, and `Forbidden` with `again`."""
+    """Return the session and form fields. Raises the errors of `read_form`; if signed out, `Forbidden` with `again`."""
     session = await signed_in(call)
     if session is None:
         raise Forbidden(say("You have been signed out. {}", again), code="signed_out")

@@ -353,7 +353,7 @@ _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
 
 
 def _moment(text: str) -> str:
-    """Complete the value of `<input type="datetime-local">`, which is in UTC."""
+    """Convert the value of `<input type="datetime-local">`, a time in UTC, to RFC 3339."""
     return f"{text}:00Z" if len(text) == _MINUTES else text if text.endswith("Z") or "+" in text else f"{text}Z"
 
 

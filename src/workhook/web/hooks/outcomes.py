@@ -21,7 +21,7 @@ OFF_REASONS = (
     text("The receiver answered 410 Gone."),
     text("Every delivery has failed for five days."),
     text("The users who authorize the app may no longer manage webhooks here."),
-    text("The users who may manage webhooks here no longer authorize the app."),
+    text("No user who can manage webhooks here still authorizes the app."),
     text("You no longer have permission to manage webhooks here."),
 )
 """The reasons for which Workhook disables a webhook, as in the audit log."""

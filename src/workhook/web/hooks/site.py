@@ -112,7 +112,7 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for others."""
+    """Return the first webhooks that OAuth apps created in an organization, and the total. Only owners get any."""
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)

@@ -68,10 +68,10 @@ class AppPlaces(Places):
         action: str = "",
         **facts: Any,
     ) -> Callable[[SitePage], SitePage]:
-        """Declare a page or form.
+        """Declare a page or form for the kinds of apps in `kinds`.
 
-        Its path is relative to the list, or with `new` to `NEW`; `/*` matches an app. `action` is its audit log action
-        without the object.
+        `path` is relative to the list of apps, and its `*` matches an app; `new` declares the page `NEW` instead.
+        `action` is the action in the audit log without its object, such as `create` for `app.create`.
         """
 
         def declare(function: SitePage) -> SitePage:
@@ -148,7 +148,7 @@ def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
 
 
 def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
-    """Read an edit of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
+    """Read the edit of an app: an `AppEdit`, or its base class for an OAuth app. Raises `Invalid`."""
     return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
 
 
@@ -222,7 +222,7 @@ async def create(visit: Visit, site: AppSite) -> Response:
 
 
 def _made_page(visit: Visit, site: AppSite, app: App, **made: object) -> Response:
-    """Show secrets only once. `pem` is a private key."""
+    """Show the new secret of an app, its new private key (`pem`), or both. They are not shown again."""
     values: dict[str, Any] = {"secret": "", "pem": "", "file_name": "", "created": False, **made}
     return site.page(visit, "organization/secrets.html", status=201, has_secret=True, app=app, **values)
 
@@ -293,7 +293,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Response:
 async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
-    return visit.done(site.address(app), gettext("All tokens of the app revoked."))
+    return visit.done(site.address(app), gettext("All of the app’s tokens were revoked."))
 
 
 @places.get("/*/delete")

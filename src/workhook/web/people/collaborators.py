@@ -178,7 +178,7 @@ async def put_client_back(visit: Visit) -> Response:
 
 
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
-    """Return the undo of a removal, signed, because only a former client may return without a new invitation."""
+    """Return the form that undoes a removal. It is signed: only a former client may return without an invitation."""
     until = str(now_ms() + UNDO_MS)
     signed = _signed(visit, project_id, removed.username, removed.email, until)
     signature = visit.call.services.vault.sign(_REMOVED, signed)

@@ -45,7 +45,10 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new link. `who` is the invited login or address. `is_renewed`: it replaces an earlier link."""
+    """A new link. `who` is the invited login or address.
+
+    `is_bound`: only that account can use it. `is_sent`: it is e-mailed. `is_renewed`: it replaces an earlier link.
+    """
 
     who: str
     is_bound: bool
@@ -55,7 +58,7 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation if the form requests it; otherwise, e-mail one if possible."""
+    """Return a new link to an invitation if the form requests it. Otherwise, e-mail one if possible and return None."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None

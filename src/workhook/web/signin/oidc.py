@@ -66,7 +66,10 @@ async def page_oidc(call: Call) -> Response:
 
 @routes.get("/login/oidc/callback", head=False, action="user.sign_in")
 async def page_oidc_callback(call: Call) -> Response:
-    """Sign in the user returning from the provider. Raises `SignInRefused`, `Forbidden`, `Malformed`, `Unavailable`."""
+    """Sign in the user returning from the identity provider.
+
+    Raises `NotFound`, `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests` and `Unavailable`.
+    """
     provider = _provider(call)
     if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
         raise Malformed(text("The identity provider’s response repeats a parameter. Start again at /login."))

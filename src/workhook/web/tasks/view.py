@@ -127,7 +127,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
 
 
 def _times(task: Task, times: Rows[Timesheet], user_id: int) -> dict[str, Any]:
-    """Return the time entries with the time of each, its sum, and the user's unfinished timer."""
+    """Return the time entries with their durations, the sum, and the user's unfinished timer."""
     shown, now = times[:TIMESHEETS_MAX], now_ms()
     timesheets = [(each, elapsed_ms(each.times, now)) for each in shown]
     spent_ms = sum(spent for _, spent in timesheets)

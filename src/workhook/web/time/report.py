@@ -104,7 +104,7 @@ def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
 
 
 async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLine]:
-    """Return the rows: days in order, other groups by descending time. Raises `Invalid` if there are too many."""
+    """Return the rows: days in order, other groups by descending duration. Raises `Invalid` if there are too many."""
     if by == "billable":
         answers = [True, False] if query.billable is UNSET else [bool(query.billable)]
         parts = [msgspec.structs.replace(query, billable=each) for each in answers]

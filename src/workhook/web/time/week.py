@@ -48,7 +48,10 @@ By = Literal["person", "task", "project"]
 
 
 class GridRow(NamedTuple):
-    """A row of the week, in milliseconds by day. Only what the grid is grouped by is set; a purged task is None."""
+    """A row of the week, with milliseconds by day.
+
+    Only the field that the grid is grouped by is set, or none if that is a purged task.
+    """
 
     person: PersonShape | None
     task: TimesheetTaskShape | None
@@ -321,7 +324,10 @@ class OwnChoice(NamedTuple):
 
 
 async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> OwnChoice:
-    """Return the found tasks or, without a search, those assigned and of the week. Always includes `chosen`."""
+    """Return the tasks that match the search or, without one, the user's assigned tasks and those of the week.
+
+    Always includes `chosen`.
+    """
     reader, user = visit.database, visit.actor.user
     asked, words = words_asked(visit)
     offered: list[Offered] = []
@@ -372,7 +378,7 @@ def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
 
 @own_places.post(f"{OWN_PATH}/start", makes=True, action="timesheet.create")
 async def start_own_timer(visit: Visit) -> Response:
-    """Start a timer for a task of any project, which pauses the visitor's other timer."""
+    """Start a timer for a task in any project. This pauses the visitor's other timer."""
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer was started."))
 
 

@@ -180,7 +180,7 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response
 
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
-    """Read the uploaded file and import it unless `step` is `look`. Raises the errors of `read_form`, `import_plan`."""
+    """Read the uploaded file and import it unless `step` is `look`. Raises like `read_form` and `import_plan`."""
     data = bytearray()
 
     async def keep(piece: bytes) -> None:

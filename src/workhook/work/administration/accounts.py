@@ -205,7 +205,7 @@ async def enable(write: Write, login: str) -> UserOfServer:
 
 
 async def remove_user(write: Write, login: str) -> None:
-    """Remove a user's account. What they created is kept under another name.
+    """Remove a user's account. Their work is kept under a login such as `former-7`.
 
     Raises `NotFound`, or `Invalid` for the last owner of an organization, the last administrator, and users with
     projects of their own.

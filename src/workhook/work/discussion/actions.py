@@ -361,12 +361,13 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Raise `Conflict` if a comment would get too many replies, because its responses include all of them."""
+    """Raise `Conflict` if a comment would have too many replies. Every response with the comment includes them all."""
     weight = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if weight["count"] + count > REPLIES_MAX or weight["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
             say(
-                "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.",
+                "A comment can have at most {} replies with a total of {} characters. Add a new comment to the file "
+                "instead.",
                 REPLIES_MAX,
                 Number(REPLIES_CHARS_MAX),
             ),

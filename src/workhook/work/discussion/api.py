@@ -119,8 +119,9 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     """Delete a comment on a file, including its replies.
 
     Only the author and admins of the project can call this. If others have replied, or if an admin deletes someone
-    else's comment, the comment is kept with an empty text and its replies. Clients no longer see comments that they
-    have deleted themselves. If an admin deletes such a comment again, it is removed with its replies.
+    else's comment, the comment and its replies are kept, but its text is cleared. If a client deletes their own
+    comment, whatever is kept is hidden from clients. If an admin deletes a comment without text, it is removed with its
+    replies.
     """
     held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(write, held.access, held.comment))

@@ -307,8 +307,8 @@ _lock = sa.select(accounts.c.id).where(accounts.c.id == bigint_param("account_id
 async def require_room(call: Call, access: Access, more_bytes: int, tx: Transaction | None = None) -> None:
     """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner.
 
-    Files are counted now, and events are taken from memory. With `tx`, the bytes are reserved under a lock, which holds
-    off other uploads to the account until the transaction ends.
+    Files are counted now; the size of events is that of the last count. With `tx`, the bytes are reserved under a lock,
+    which holds off other uploads to the account until the transaction ends.
     """
     memory, account = memory_of(call.services), {"account_id": access.repository.owner.id}
     if memory is None or not memory.limits.mb:

@@ -254,7 +254,7 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
 
 
 async def find_comments(reader: Reader, actor: Actor, query: AllCommentsQuery) -> Rows[AnyComment]:
-    """Return a page plus one further row. Files have no links yet."""
+    """Return a page plus one further row. The caller adds the links of files."""
     after = scans.cursor_of(query, _order(KINDS[0]))
     source, limit = source_across_projects(actor, query), query.limit + 1
     filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}

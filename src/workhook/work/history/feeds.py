@@ -75,7 +75,7 @@ _end = sa.delete(calendar_feeds).where(*_this)
 
 
 async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[int | None, int | None]:
-    """Return when the user created their feeds of the project and of their assigned tasks, each None without one."""
+    """Return when the user's feeds of the project and of their assigned tasks were created. None: there is no feed."""
     of_project = await reader.fetch_one(_created_at, {"user_id": user.id, "repository_id": repository_id})
     assigned = await reader.fetch_one(_created_at, {"user_id": user.id, "repository_id": None})
     return of_project["created_at"] if of_project else None, assigned["created_at"] if assigned else None

@@ -543,12 +543,12 @@ def _page_rows_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
 
 @routes.get("/search", problems=(404,), etag=False)
 async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
-    """Search tasks, files, comments, replies, invoices and credit notes in every project the caller can see.
+    """Search tasks, files, comments, replies, invoices, and credit notes in every project the caller can see.
 
-    Results are sorted newest first, 30 per page by default. Archived projects are included, the trash is not. Text
+    Results are sorted newest first, 30 per page by default. Archived projects are included, but not the trash. Text
     without spaces between words, such as Chinese or Japanese, is matched only from the start of each run between spaces
     or punctuation marks. A search returns at most the newest 50 results of each kind. If `incomplete_results` is true,
-    narrow the search with more words, `type` or `project_id`. A search that takes too long fails with 503.
+    narrow the search with more words, `type`, or `project_id`. A search that takes too long fails with 503.
     """
     after = lists.after(query, ResultKey)
     actor = actor_of(call)

@@ -267,7 +267,7 @@ class _Growth(msgspec.Struct):
 
 
 class _Growths(dict[int, _Growth]):
-    """By account ID."""
+    """The growth of each account, by its ID."""
 
 
 def makes_records(action: str) -> bool:

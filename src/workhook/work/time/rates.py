@@ -164,7 +164,7 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """A member of an organization. `rate_minor` is None without an own rate; `currency` is that of rates."""
+    """A member of an organization, with their own hourly rate, if any, in minor units of `currency`."""
 
     user_id: int
     login: str

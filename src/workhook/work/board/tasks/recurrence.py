@@ -264,7 +264,7 @@ def _in_month(rule: _Rule, year: int, month: int, anchor: int) -> set[date]:
 
 
 def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) -> set[date]:
-    """Return the weekdays among `length` days: all of them or, with an ordinal, the nth from the start or end."""
+    """Return the dates of the weekdays within `length` days: all or, with an ordinal, the nth from the start or end."""
     found = set()
     for ordinal, weekday in weekdays:
         offsets = range((weekday - first.weekday()) % 7, length, 7)

@@ -109,7 +109,8 @@ def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
         return [Fault(field=field, message=message)]
     if known.subtasks.get(task_id):
         message = say(
-            "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash", field
+            "{}: a task with subtasks cannot be a subtask; detach its subtasks first, including those in the trash",
+            field,
         )
         return [Fault(field=field, message=message)]
     if known.subtasks[parent_id] > SUBTASKS_MAX:

@@ -1,9 +1,9 @@
 """The full-text indexes: the searched columns of each table, and the statements that create the indexes.
 
-All index names begin with `search_`. SQLite has full-text tables that triggers update; PostgreSQL has expression
-indexes. On SQLite, `parts` contains all endings of each word of a title or name, and `number` contains a task's number
-after a mark that begins no word. PostgreSQL has the same data in one vector, in which parts begin with `~`. `matching`
-queries the indexes.
+All index names begin with `search_`. SQLite uses full-text tables, which are kept up to date by triggers; PostgreSQL
+uses expression indexes. On SQLite, `parts` contains all endings of each word of a title or name, and `number` contains
+a task's number, prefixed with a mark that no word starts with. PostgreSQL has the same data in one vector, in which
+parts begin with `~`. `matching` queries the indexes.
 """
 
 # ruff: noqa: S608  # the statements are made of names in this file

@@ -67,7 +67,10 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 class _Stored(NamedTuple):
-    """Amounts in a column, where `where`. `words` is their name in messages, and `remedy` how to change one."""
+    """Amounts in a column, in the rows that match `where`. `words` is their name in messages.
+
+    `most` is the largest allowed amount, or None without a limit. `remedy` explains how to change an amount.
+    """
 
     words: str
     amount: sa.Column[Any]

@@ -268,7 +268,10 @@ _of_owner = _locked(projects.c.account_id == bigint_param("account_id"))
 
 
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
-    """Lock and return the project's checkouts, also pending ones. Lock the project afterwards (decision 13)."""
+    """Lock and return the project's checkouts, including pending ones.
+
+    Call this before locking the project (decision 13).
+    """
     rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
     return [checkout_of(row) for row in rows]
 

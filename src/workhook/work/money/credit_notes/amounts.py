@@ -77,7 +77,10 @@ class Rates(msgspec.Struct, frozen=True):
         return sum(each.left.gross for each in self.rows)
 
     def find(self, rate: TaxRate) -> list[RateBalance]:
-        """Return the matching rates, one unless the request is unclear. An empty rate means the invoice's own."""
+        """Return the matching rates: one, unless the request is ambiguous or matches none.
+
+        An empty `rate` means the invoice's own.
+        """
         found = [
             each
             for each in self.rows

@@ -188,7 +188,7 @@ _change = (
 
 
 async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
-    """Return the position with all due lots, and the oldest others that cover `enough_minor`, or all of them."""
+    """Return the position with all due lots and, if possible, enough of the oldest others to cover `enough_minor`."""
     limit = LOTS_AT_FIRST
     while True:
         rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})

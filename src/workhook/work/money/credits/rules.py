@@ -94,7 +94,10 @@ def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
 
 
 def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """Return the spent credits to their lots, which include those of `uses`. In a lot that is due, they expire."""
+    """Return the steps that restore spent credits to their lots. `lots` must include those of `uses`.
+
+    Credits restored to an expired lot expire immediately.
+    """
     known = {lot.id: lot for lot in lots}
     restored = tuple(
         known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses

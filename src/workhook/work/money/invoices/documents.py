@@ -155,7 +155,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class PdfJob(msgspec.Struct, frozen=True):
-    """A document to print. `logo` claims to be an image and has a reasonable size."""
+    """A document to print. `logo` has a supported content type and size; its content is unchecked."""
 
     account_id: int
     document: Document
@@ -266,7 +266,7 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the ID of an avatar that is a file of this server (`bases`). No other avatar is ever fetched."""
+    """Return the ID of an avatar that is a file below one of this server's `bases`. No other avatar is ever fetched."""
     for base in bases:
         if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
             return found[1]

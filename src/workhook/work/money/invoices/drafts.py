@@ -137,7 +137,10 @@ async def find_currency(reader: Reader, access: Access) -> str:
 
 
 async def find_last_currency(reader: Reader, repository: Repository) -> str:
-    """Return the currency without one in the settings: of the project's last invoice, or else of its account's."""
+    """Return the currency to use if the settings contain none.
+
+    It is that of the project's last invoice, or else of its account's last invoice or newest price.
+    """
     row = await reader.fetch_row(_for_invoice, {"repository_id": repository.id, "account_id": repository.owner.id})
     return row["last"] or DEFAULT_CURRENCY
 
@@ -154,7 +157,7 @@ _COLUMNS = {**{name: name for name in (*TEXTS, *_AS_GIVEN)}, "tax": "tax_million
 
 
 class InvoiceChange(msgspec.Struct, frozen=True):
-    """A planned change: the given columns and those derived from them, and the timesheets that it will have claimed."""
+    """A planned change: the given columns, those derived from them, and the timesheets that the invoice will claim."""
 
     values: dict[str, object]
     timesheet_ids: list[str] = []

@@ -76,7 +76,10 @@ class ELine(msgspec.Struct, frozen=True):
 
 
 class EInvoice(msgspec.Struct, frozen=True):
-    """An e-invoice of kind 380, or 381 for a credit note on the invoice with the number and day `preceding`."""
+    """An e-invoice. `kind` is 380 for an invoice and 381 for a credit note.
+
+    `preceding` is the number and day of the credited invoice.
+    """
 
     kind: Literal["380", "381"]
     number: str
@@ -151,11 +154,11 @@ def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Pa
 
 
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> tuple[list[str], list[str]]:
-    """Return what an e-invoice of the draft would lack, such as `buyer.country`, and what its seller's part lacks.
+    """Return the fields that an e-invoice of the draft would lack, and the seller's fields that its pages would lack.
 
-    The first is empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT
-    ID or tax number. The second, `address` and `tax_number`, cannot be added after sending. A text written for this
-    invoice may contain the number, so nothing is reported as missing then.
+    The former, such as `buyer.country`, are empty if the draft probably needs no e-invoice: the seller has no country,
+    and neither party has a VAT ID or tax number. The latter, `address` and `tax_number`, cannot be added after sending.
+    `tax_number` is never reported if there is a `bill_from`, a text that may contain it.
     """
     who, pays = _parties(invoice, repository, (Party(), Party()))
     is_needed = who.country or who.vat_id or who.tax_number or pays.vat_id
@@ -165,7 +168,7 @@ def lacking_of_draft(invoice: Invoice, repository: Repository) -> tuple[list[str
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """Return the required fields. A tax number can replace a VAT ID (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
+    """Return required fields and values. A tax number can replace a VAT ID (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
     return [
         ("seller.country", seller.country),
         ("seller.vat_id", seller.vat_id or seller.tax_number),
@@ -235,7 +238,7 @@ def _service(days: Days | None) -> Service | None:
 
 
 def _kind(millionths: int, category: Category) -> tuple[Code, Decimal]:
-    """Return the category and the percentage of a rate. A standard rate of 0 has the category for zero rates."""
+    """Return the category and the percentage of a rate. A standard rate of 0 % gets category Z (zero-rated)."""
     code = CODES[category]
     return ("Z" if code == "S" and not millionths else code), percent_of(millionths).normalize()
 

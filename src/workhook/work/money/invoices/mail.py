@@ -119,7 +119,10 @@ _clients = sa.select(
 
 
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
-    """Return to whom the invoice was e-mailed when issued. None if unknown, or if the caller may not issue it."""
+    """Return the e-mails sent when the invoice was issued, or why there were none.
+
+    Returns None if this is no longer known, or if the caller may not issue the invoice.
+    """
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None
     if now - invoice.issued > KNOWN_MS:

@@ -101,7 +101,7 @@ def print_invoice(invoice: Invoice, repository: Repository) -> Printed:
 
 
 def print_credit_note(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
-    """Return the page of a credit note. One over a total, without `items`, has a single line with the net amount."""
+    """Return the page of a credit note. If it credits a total, without `items`, its single line is the net amount."""
     paper, currency = DocumentLocale(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
@@ -187,7 +187,7 @@ def _is_reversed(row: TaxRow) -> bool:
 
 
 def _transfer_code(invoice: Invoice) -> str | None:
-    """Return the QR code for the amount due of an issued invoice in EUR whose seller has an IBAN; otherwise None."""
+    """Return a QR code for paying the amount due, or None unless the invoice is open, in EUR, and has an IBAN."""
     seller = invoice.who_bills
     if not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
         return None
@@ -313,7 +313,7 @@ VERSION_MAX = 13  # version of the QR symbol; EPC069-12, 2.2
 
 
 def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remittance: str) -> str | None:
-    """Return the text of the QR code for an amount in cents, or None if its range does not include the amount."""
+    """Return the text of the QR code for `amount_minor` cents, or None if the code does not allow that amount."""
     if not 0 < amount_minor <= AMOUNT_MAX_MINOR:
         return None
     lines = (

@@ -213,7 +213,7 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
 async def find_times(
     reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
 ) -> list[InvoicedTime]:
-    """Find or lock these timesheets of the project, and those that the invoice has claimed."""
+    """Find these timesheets of the project, and those that the invoice has claimed. `lock` also locks them."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return [
         _read_time(row, title=row["title"], person=row["person"] or "", timezone=row["timezone"], rate_lost=False)
@@ -266,7 +266,7 @@ def invoice_of(row: Row) -> Invoice:
 
 
 async def next_number(tx: Transaction, account_id: int, year: int) -> str:
-    """Return the account's next number that no caller has chosen before. `year` is the year of issue."""
+    """Return the account's next invoice number, skipping any that callers have chosen. `year` is the year of issue."""
     for _ in range(NUMBERS_TRIED_MAX):
         number = await count_one(tx, account_id, year)
         if not await is_taken(tx, account_id, number):
@@ -292,7 +292,10 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """An open invoice. `due` is in milliseconds, `day` is that day for the seller, and `overdue_at` is its end."""
+    """An open invoice. `due` is in milliseconds since the epoch, or None.
+
+    `day` is that day in the seller's time zone, and `overdue_at` its end.
+    """
 
     id: str
     invoice_number: str

@@ -70,8 +70,8 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
     """Draw the logo alone, with its own time limit. Returns its file, or why it cannot be drawn.
 
-    An archival PDF must not contain a logo with characters that are missing from all fonts, or with CMYK colors, so
-    such a logo is converted to a bitmap.
+    Archival PDFs do not allow CMYK colors or characters that are missing from all fonts, so a logo that contains them
+    is converted to a bitmap.
     """
     import typst
 

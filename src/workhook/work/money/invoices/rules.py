@@ -319,7 +319,7 @@ class Balance(msgspec.Struct, frozen=True):
 
     @property
     def to_refund(self) -> int:
-        """The amount paid beyond the part of the total that has not been credited."""
+        """The overpaid amount: what was paid in excess of the total minus credits."""
         return max(self.paid - (self.total - self.credited), 0)
 
     @property

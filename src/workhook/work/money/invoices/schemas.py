@@ -255,10 +255,10 @@ _Grouping = Annotated[
 class InvoiceCreate(msgspec.Struct):
     """A draft invoice.
 
-    Omitted fields default to the billing settings of the project, or else of its organization: `currency`, `tax` and
-    `tax_category` together, `payment_terms`, `language`. If these contain no currency, it is that of the last invoice
-    of the project or else of the organization, and USD otherwise. Without `due`, the invoice is due `payment_days`
-    after it is sent.
+    If omitted, `currency`, `payment_terms`, `language`, and the pair of `tax` and `tax_category` are taken from the
+    billing settings of the project, or else of its organization. If these set no currency, the currency is that of the
+    last invoice of the project, or else of the organization; if there is none, USD. Without `due`, the invoice is due
+    `payment_days` after it is sent.
     """
 
     bill_to: LongText | UnsetType | None = UNSET
@@ -421,7 +421,7 @@ class Invoice(Record, frozen=True):
 
     @property
     def service_days(self) -> Days | None:
-        """The first and last day of the service, by default those of all items, or None."""
+        """The first and last day of the service, by default of all items together, or None if unknown."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
         known = [each.days for each in self.every_item if each.days]

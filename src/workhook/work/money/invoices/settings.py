@@ -180,7 +180,10 @@ async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
 
 
 async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
-    """Return the settings for an invoice issued now, and keep its logo's row unless it has just been removed."""
+    """Return the settings for an invoice that is issued now.
+
+    The row of the logo is kept from now on. A logo that has just been removed is left out.
+    """
     settings = await find_settings(tx, repository_id)
     seller = settings.seller
     if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
@@ -206,7 +209,10 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Return the party without a VAT ID. Reverse charge requires both (Directive 2006/112/EC, Article 226(3), (4))."""
+    """Return the first party without a VAT ID, or None.
+
+    Reverse charge requires both IDs (Directive 2006/112/EC, Article 226(3) and (4)).
+    """
     if not seller.vat_id:
         return "seller"
     return None if buyer and buyer.vat_id else "buyer"

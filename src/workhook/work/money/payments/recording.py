@@ -157,7 +157,10 @@ async def refund(write: Write, access: Access, invoice: Invoice, payment: Paymen
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount or, without one, all that is left. Raises `nothing`, or `Invalid` above `left`."""
+    """Return the requested amount or, without one, everything left.
+
+    Raises `nothing` if nothing is left, and `Invalid` if the amount exceeds `left`.
+    """
     if asked is None:
         if not left:
             raise nothing
@@ -235,8 +238,8 @@ def require_capacity(invoice: Invoice, *, is_rest: bool, limit: int | None = Non
     if count < BOOKED_MAX or (is_rest and (limit is None or count < limit)):
         return
     message = say(
-        "The invoice already has {} payments and credit notes. Only one more is possible, for the full amount "
-        "that is still due: omit the amount.",
+        "The invoice already has {} payments and credit notes. Another one must cover the full remaining amount; "
+        "omit the amount.",
         Number(count),
     )
     if is_rest:

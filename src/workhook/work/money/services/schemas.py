@@ -168,7 +168,7 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 
 
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
-    """Return the prices for `wanted`, in order. One that equals an old one keeps its ID. Raises `Invalid`."""
+    """Return the prices for `wanted`, in order. A price that equals an old one keeps its ID. Raises `Invalid`."""
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:
         free[parameters_of(price)].append(price)

@@ -237,7 +237,7 @@ def _compare(
     column_ids: set[str],
     titles: dict[str, str],
 ) -> Remaining:
-    """Compare the plan with the records that still exist, given as `column_ids` and as `titles` of tasks by ID."""
+    """Compare the plan with the records that still exist: `column_ids`, and the `titles` of tasks by ID."""
     ids: dict[str, str] = {key: row["internal_id"] for key, row in links.items()}
     new_tasks = [each for each in plan.tasks if each.key not in ids]
     old_tasks = [each for each in plan.tasks if each.key in ids]

@@ -192,10 +192,10 @@ MORE = "More columns"
 
 
 class PlanMaker:
-    """A builder for the plan of one project, which collects its columns by the names that tasks use.
+    """Builds the plan of one project, with a column for each column name used by its tasks.
 
     `project_id` is unique within the source. `nameless` is the title of the column without a name. `finished` contains
-    names of columns whose tasks are finished by default.
+    the names of columns whose tasks are finished by default.
     """
 
     def __init__(

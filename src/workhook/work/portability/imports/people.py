@@ -246,7 +246,7 @@ async def assign_newcomers(services: Services, now: int) -> int:
 async def _assign_some(
     tx: Transaction, *, base: str, now: int, account_id: int, person: Person, source: str, user: Account
 ) -> int:
-    """Assign a batch of the person's tasks in projects they can see to the user, without notifications."""
+    """Assign to the user a batch of the person's tasks that the user can see, without notifications."""
     names = {"username": person.username, "full_name": person.full_name}
     params = {**names, "source": source, "account_id": account_id, "user_id": user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]

@@ -1,4 +1,4 @@
-"""Plans of projects from exports of Trello boards ("Export as JSON"). Pure functions.
+"""Plan the import of Trello boards from their exports ("Export as JSON"). Pure functions.
 
 Every key may be missing or null, because exports differ between years and between boards with different Power-Ups. A
 value of the wrong type is a fault. Unknown keys are ignored. docs/team/import-trello.md documents the mapping. The plan
@@ -302,14 +302,14 @@ def _board_key(export: Export) -> str:
 
 
 def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
-    """Return a column that is not a list of the board. Tasks in the archive are finished."""
+    """Plan an additional column, which is not a list on the board. The one for archived cards completes its tasks."""
     is_archive = title == ARCHIVED
     stage: Stage | None = "done" if is_archive else None
     return PlannedColumn(f"column:{_board_key(export)}:{name}", title, stage=stage, finished=is_archive)
 
 
 def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, tuple[PlannedColumn, str]]]:
-    """Return the columns, and a mapping of list IDs to them and the names of the lists.
+    """Return the columns, and the column and name of each list by its ID.
 
     Open lists come first, by position, then archived lists.
     """

@@ -53,8 +53,8 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A kind of line, stored in the file `NAME.jsonl`.
 
     `owner_column` is the column with the organization or project of a row, or of the row that the column `through`
-    refers to. Columns with foreign keys refer to lines of other kinds; `may_be_missing` contains the kinds that other
-    columns refer to, whose lines may be missing. `types` restricts the values of columns beyond the table's own types.
+    refers to. Columns with foreign keys refer to lines of other kinds. `may_be_missing` maps other columns to the kinds
+    they refer to, whose lines may be missing. `types` restricts the values of columns beyond the table's own types.
     `deferred_column` is a column that refers to lines of the same kind, and is therefore written after all of them.
     """
 

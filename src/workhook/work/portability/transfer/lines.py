@@ -538,7 +538,7 @@ def line_type(kind: LineKind) -> type[msgspec.Struct]:
 
 
 def write_line(kind: LineKind, row: Row, logins: Mapping[int, str], projects: Mapping[int, str]) -> bytes:
-    """Return a line, with `logins` by account ID and IDs of `projects` by repository ID."""
+    """Return the line of a row. `logins` is by account ID, and `projects` has project IDs by repository ID."""
     made = {each.name: _shown(each, row[each.column], logins, projects) for each in fields_of_kind(kind)}
     return json.on_one_line(json.encode(made)) + b"\n"
 

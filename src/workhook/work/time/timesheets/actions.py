@@ -79,7 +79,10 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
 async def answer_list(
     call: Call, source: Source, query: TimesheetsQuery, after: Key | None, name: str, *, days: tzinfo | None
 ) -> Response:
-    """Return a page of the list, or a file `name`. Its days are in the zone `days` or, if None, each project's."""
+    """Return a page of the list or, if the request accepts CSV, a file called `name`.
+
+    `days` is the time zone of the days in the file; None means that of each project.
+    """
     filters = queries.TIMESHEETS.to_filters(query, source)
     found = await read(call.database, queries.TIMESHEETS, source, filters, after=after, limit=query.limit + 1)
     timesheets, link = lists.page(call, found, query)
@@ -353,7 +356,7 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
 async def csv_table(
     reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
 ) -> bytes:
-    """Return rows, with a header if `head`. Their days are in `zone` or, if it is None, in that of each project."""
+    """Return the rows as CSV, after a header if `head`. Days are in `zone` or, if None, in the zone of each project."""
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
     now, one = now_ms(), source.place is not None
     columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)

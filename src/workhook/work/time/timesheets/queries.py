@@ -117,7 +117,7 @@ _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam
 
 
 def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Return statements that lock the users of matching timesheets, with the mover, and then the timesheets."""
+    """Return two statements: one locks the users of matching timesheets and the mover, the other the timesheets."""
     wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
     users = sa.select(timesheets.c.user_id).where(wanted)
     mover = sa.select(bigint_param("mover_id")).where(sa.exists().where(wanted).correlate(None))
@@ -323,7 +323,10 @@ _own_timesheets = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Rows[Timesheet]:
-    """List the user's timesheets, as an owner or member, that started in [`since`, `to`), newest first."""
+    """List the user's timesheets that started in [`since`, `to`), newest first.
+
+    Only projects that the user can see as an owner or member are included.
+    """
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
     rows = await reader.fetch_all(_own_timesheets, params)
     found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
@@ -362,7 +365,7 @@ _unbillable = summed("unbilled", lambda table: sa.not_(table.c.invoiced), billab
 
 
 async def find_unbilled_ms(reader: Reader, access: Access, *, billable: bool = True) -> int:
-    """Return the project's finished billable time, or the time that is not billable, if it is on no invoice."""
+    """Return the project's uninvoiced time: finished billable time or, if not `billable`, all that is not billable."""
     row = await reader.fetch_row(_unbilled if billable else _unbillable, {"repository_id": access.repository.id})
     return int(row["unbilled_ms"] or 0)
 

@@ -27,7 +27,7 @@ BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
 
 
 class Granularity(IntEnum):
-    """The granularity of a sum: per person, per task, and the length of its period. The numbers are stored."""
+    """The granularity of a sum: its period, and whether it is per person or per task. The numbers are stored."""
 
     QUARTERS = 1
     DAYS = 2
