@@ -1,4 +1,4 @@
-"""The `workhook` command, with one file per command group."""
+"""The `workhook` command. Small groups of commands share a file."""
 
 from __future__ import annotations
 

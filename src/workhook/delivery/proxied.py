@@ -70,7 +70,7 @@ class _Post(aiohttp.ClientRequest):
     """A request with the target set by `_target_of`, and no headers besides the given ones."""
 
     def update_auto_headers(self, skip_auto_headers: object) -> None:
-        """Add no Accept-Encoding: the specification lists the headers of a delivery."""
+        """Add no Accept-Encoding: docs/integrators/deliveries.md lists the headers of a delivery."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         target = _target.get()

@@ -1,6 +1,6 @@
 """The headers and body of one delivery. Pure: nothing here reads a clock, a socket or a database.
 
-Sources: the specification, Events 2 (`X-Service-*`, `X-Hub-Signature*`); Standard Webhooks (`webhook-*`); RFC 7617
+Sources: docs/integrators/deliveries.md (`X-Service-*`, `X-Hub-Signature*`); Standard Webhooks (`webhook-*`); RFC 7617
 (basic authentication); the URL standard's `application/x-www-form-urlencoded` serializer.
 """
 

@@ -1,7 +1,7 @@
 """The catalog of event names: those of GitHub's webhooks, and Workhook's own.
 
 Everything is built once at import; a lookup reads a dict. The names, their actions and the kinds of webhook that may
-list them are in `github_names.json` and, following the "Events" section of the work API, in `own_names.json`.
+list them are in `github_names.json` and, for Workhook's own events, in `own_names.json`.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, h
 
 def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
     shown = plain_config(config.shown)
-    # Only an organization's hook must repeat its url (see the spec); a repository's hook keeps it.
+    # Only an organization's hook must repeat its url; a repository's hook keeps it.
     shown.setdefault("url", hook.config["url"])
     password = hook.password if config.password_masked else vault.seal(config.password or None)
     changed = msgspec.structs.replace(hook, config=shown, password=password)

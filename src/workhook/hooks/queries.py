@@ -117,8 +117,8 @@ _of_apps = listed(_app_hooks, hooks.c.id)
 async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
     """Return a page of the hooks that OAuth apps created in an organization and its repositories, oldest first.
 
-    Other lists show an organization's hook only to its app (Authentication 3 of the spec), but owners must be able to
-    see and stop data leaving their organization. Hooks of deleted repositories send nothing, so they are omitted.
+    Other lists show an organization's hook only to its app, but owners must be able to see and stop data leaving their
+    organization. Hooks of deleted repositories send nothing, so they are omitted.
     """
     rows, total = await read_page(reader, _of_apps, {"account_id": organization.id, "user_id": actor.user.id}, page)
     found = []

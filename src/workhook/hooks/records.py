@@ -1,4 +1,4 @@
-"""Stored hooks, their owners (`HookOwner`), and the JSON of the webhook API as documented in `hooks-wire-facts`."""
+"""Stored hooks, their owners (`HookOwner`), and their JSON, in the format of GitHub's API."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class HookViewer(msgspec.Struct, frozen=True):
     """The caller reading hooks.
 
     All callers who may read a repository's hooks see every hook, as on GitHub. Of an organization's hooks, an OAuth app
-    sees only those it created, and no other caller sees them (Authentication 3 of the spec).
+    sees only those it created, and no other caller sees them.
     """
 
     app_id: int | None = None  # None for users and installed apps

@@ -94,7 +94,7 @@ deliveries = numbered_table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is stored with the event
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
-    sa.Column("recorded_at", Millis),  # if much later than delivered_at, so the ID doesn't reflect it (decision 6)
+    sa.Column("recorded_at", Millis),  # if much later than delivered_at, so the ID doesn't reflect it (decision 16)
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),

@@ -1,4 +1,4 @@
-"""Kinds of tokens (the table in "Tokens and permissions"), and issuing, revoking and pruning. Callers check the rights.
+"""Kinds of tokens (docs/integrators/permissions.md), and issuing, revoking and pruning. Callers check the rights.
 
 A used refresh token is kept until it would have expired, because a second use shows that it was stolen.
 """

@@ -1,6 +1,6 @@
 """Comments on tasks and files, and replies to comments on files.
 
-As the specification requires, listing the comments on a file and creating one return them without an envelope.
+Listing the comments on a file and creating one return them without an envelope.
 """
 
 from __future__ import annotations

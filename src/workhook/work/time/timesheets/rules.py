@@ -1,8 +1,7 @@
 """The times and states of timesheets, as pure functions.
 
 Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds. A fraction of a
-second never counts, so the same number is shown, summed and billed. Source: "States" of the work API, and Timesheet in
-the specification.
+second never counts, so the same number is shown, summed and billed. See docs/integrators/behavior.md.
 """
 
 from __future__ import annotations
