@@ -185,7 +185,7 @@ def test_the_rendering_process_inherits_nothing_from_the_server(studio: Studio, 
 
 
 def test_one_organization_does_not_block_another(studio: Studio, draw: Draw, elsewhere: Studio) -> None:
-    ours = [draw("send"), draw("send"), draw("send")]
+    ours = [draw("send", invoice_items=[LINE] * 300) for _ in range(3)]  # long enough to be found
     theirs = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
     with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         prints = [pool.submit(read, studio, each) for each in ours]
