@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -140,6 +140,7 @@ WAITS = st.lists(st.integers(0, 500 * HOUR_MS), max_size=12)
 
 
 @given(RECURRING, st.integers(0, 20), st.integers(0, 6 * DAY_MS), st.integers(0, 4000 * DAY_MS))
+@example("week", 0, 0, 1_778_400_000)  # the end is a month after the start
 def test_a_pause_postpones_the_end_by_exactly_its_duration(
     interval: Interval, periods: int, into_ms: int, ms: int
 ) -> None:
@@ -149,7 +150,7 @@ def test_a_pause_postpones_the_end_by_exactly_its_duration(
     begun = NOW if periods == 0 else period_end(NOW, interval, periods)
     assert begun is not None
     paused = rules.pause(state, terms(interval), begun + into_ms)
-    going = rules.unpause(paused, terms(), begun + into_ms + ms)
+    going = rules.unpause(paused, terms(interval), begun + into_ms + ms)
     assert state.period_end is not None
     assert going.period_end == state.period_end + ms
     assert going.days_left(begun + into_ms + ms) == state.days_left(begun + into_ms)

@@ -165,7 +165,7 @@ def test_the_two_ways_to_verify_are_distinguished(office: Office) -> None:
     owner.send(
         f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard", active="1"
     )
-    assert "This webhook sends it." in text_of(owner.get(f"/{hook}/verify"))
+    assert "This webhook sends this header." in text_of(owner.get(f"/{hook}/verify"))
 
 
 def test_owners_see_and_delete_webhooks_of_apps(server: Server, office: Office) -> None:
