@@ -49,7 +49,10 @@ def _process_scope() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner in this scope has died. An owner with this process's ID may be an earlier process."""
+    """Return whether an owner is known to be dead. False if it is in another scope, where its process is not visible.
+
+    An unknown owner with this process's ID is dead: it was an earlier process whose ID was reused.
+    """
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _process_scope() or not number.isdigit():

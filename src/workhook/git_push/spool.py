@@ -173,7 +173,7 @@ def sync_dir(path: Path) -> None:
 
 
 class CorruptEntry(Exception):
-    """A spool file that is damaged or foreign."""
+    """A spool file is damaged, unreadable or in an unknown format."""
 
 
 class RefUpdate(NamedTuple):

@@ -288,7 +288,7 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
 
 
 def _events(shape: Shape) -> sa.Select[Any]:
-    """Select the events that the hook has had (with the given action, if any), using one index probe for each."""
+    """Select the distinct names of the hook's events (with the given action, if any), with one index probe per name."""
     if "event" in shape.names:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
 

@@ -269,7 +269,7 @@ def _names(components: Mapping[str, Schema]) -> dict[str, str]:
 
 
 def _null_in_type(schema: Schema) -> Schema:
-    """Turn `anyOf` of one simple type and null into `type: [that, null]`, unless its values are enumerated."""
+    """Turn `anyOf` of one simple type and null into `type: [..., "null"]`, except for enums."""
     options = schema.get("anyOf", [])
     plain = [each for each in options if each != {"type": "null"}]
     if len(options) != 2 or len(plain) != 1 or not isinstance(plain[0].get("type"), str):

@@ -383,7 +383,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], version: str) -> str | None:
-    """Return an ambiguity in a request's host, credentials or body that a proxy could resolve differently, or None."""
+    """Return why a proxy could read the request's host, credentials or body differently, or None if it could not."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     if len(hosts) > 1:
         return "Send exactly one Host header (RFC 9112, 3.2)."

@@ -255,7 +255,7 @@ class RateLimiter:
             share.resets_at, share.used = row["resets_at"], row["used"]
 
     def _refill_locally(self, share: _Share, now: int) -> None:
-        """Count from the last known state, instead of refusing reads while the database cannot be written."""
+        """Refill the share from the last known count, so that reads work while the database cannot be written."""
         COUNTED_LOCALLY.inc()
         if now >= share.resets_at:
             share.resets_at, share.used = _end(now), 0
@@ -298,7 +298,7 @@ _UNLIMITED = 2**31 - 1
 
 
 def subscriber(address: str | None) -> str:
-    """Return one name for a subscriber's 2^64 IPv6 addresses (RFC 6177), and for both forms of an IPv4 address."""
+    """Map an address to its subscriber: IPv6 to its /64 network (RFC 6177), and IPv4-mapped IPv6 to IPv4."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

@@ -133,7 +133,7 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
 
 
 def set_revision(path: Path, revision: str) -> None:
-    """Set the revision of a file durably. `migrate.RESTORING` makes every version of Workhook refuse it."""
+    """Set the schema revision of a SQLite file and sync it. With `migrate.RESTORING`, no version opens the file."""
     with row_stream.open_connection(path, writable=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     sync(path, path.parent)

@@ -34,10 +34,10 @@ upsert = sqlite.insert
 @compiles(OnConflictDoNothing, "postgresql")
 @compiles(OnConflictDoUpdate, "postgresql")
 def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
-    """Compile the clause for PostgreSQL.
+    """Compile SQLite's `ON CONFLICT` clause for PostgreSQL.
 
-    PostgreSQL's compiler expects an attribute that only its own construct has, but using that construct would load its
-    dialect on SQLite too.
+    PostgreSQL's compiler reads `constraint_target`, which only its own construct has. Using that construct instead
+    would load PostgreSQL's dialect on SQLite too.
     """
     clause.constraint_target = None
     found: str = getattr(compiler, f"visit_{clause.__visit_name__}")(clause, **kw)

@@ -369,7 +369,7 @@ class PostgresDatabase(Database):
 
     @property
     def low_traffic(self) -> Database:
-        """Return the database over the listening connection, which is mostly idle."""
+        """The same database through the listening connection, which is mostly idle. For occasional queries."""
         return self._apart
 
     @classmethod

@@ -338,7 +338,7 @@ class SqliteDatabase(Database):
             member.committed()
 
     async def _roll_back(self) -> None:
-        """Undo one logical transaction, or fail the whole group if SQLite undid it on a full disk."""
+        """Undo one logical transaction. If SQLite rolled back the whole group because the disk is full, fail it."""
         alone = self._group is None
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:

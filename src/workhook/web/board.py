@@ -253,7 +253,7 @@ def _change_list(visit: Visit, step: str, field: dict[str, str], name: str, befo
 
 
 def _priority(visit: Visit, tasks: Sequence[Task]) -> Planned:
-    """Set the priority. There is an undo only if all cards had the same one, since a form can restore only one."""
+    """Set the priority. Undo is offered only if all cards had the same one, because its form can set only one."""
     value = visit.fields.get("priority", "")
     if value not in ("", "low", "medium", "high"):
         raise Malformed("Problems parsing the form")

@@ -76,7 +76,8 @@ def notification_letter(
 ) -> Letter:
     """Return the letter for a notification.
 
-    `base` is the address of this server. `invoice` is the subject, if it is one; the letter is in its language.
+    `base` is the address of this server. `invoice` is set if the notification is about an
+    invoice, and the letter is in its language.
     """
     notes = [] if invoice is None else _due_notes(invoice)
     if notification.deadline is not None:

@@ -134,7 +134,7 @@ def pause_after(attempts: int) -> int | None:
 
 
 async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
-    """Return how many milliseconds the message waits because its recipient got too many in the last hour, or 0."""
+    """Return how many milliseconds to delay the message because its recipient reached an hourly limit, or 0."""
     if message.kind in OWN_LINKS:  # these have their own limits where they are requested
         return 0
     params = {"recipient": message.recipient, "actor_id": message.actor_id or 0, "hour_ms": HOUR_MS}

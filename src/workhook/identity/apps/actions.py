@@ -184,7 +184,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
-    """Delete a key. Raises `NotFound`, and `Invalid` for the last one, without which the app cannot authenticate."""
+    """Delete a key. Raises `NotFound`, or `Invalid` if it is the only key: the app could no longer authenticate."""
     app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:

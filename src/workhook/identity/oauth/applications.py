@@ -301,10 +301,10 @@ async def oauth_token_scope(call: Call) -> Response:
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """Return the new token with its row (`find_issued`).
+    """Create a token with fewer rights from a user's token. Returns its row (`find_issued`) and the token.
 
-    Raises `NotFound` for an invalid token and for one of another app, `Forbidden` for a suspended installation, and
-    `Invalid`.
+    Raises `NotFound` if the user's token is invalid or belongs to another app, `Forbidden` if the installation is
+    suspended, and `Invalid` if the request is not valid, for example because it asks for more than may be granted.
     """
     if app.is_oauth:
         raise NotFound()  # its tokens have no installation

@@ -75,7 +75,10 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Response | None) -> None:
-        """Store the response to a completed change if it is a redirect or JSON, not a page, which may show secrets."""
+        """Store the response to a completed change, so that a repeated form gets it again.
+
+        Only redirects and JSON are stored, because a page may show secrets.
+        """
         if not self.is_taken:
             return
         packed = b""

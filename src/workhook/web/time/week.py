@@ -1,4 +1,4 @@
-"""`/{owner}/{project}/time`: the week of a project, its timers, entries and budget. Not for clients. Also `/time`."""
+"""`/{owner}/{project}/time`: a project's week, timers, entries and budget, hidden from clients. Also `/time`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9;/?:@&=+$,\-_.!~*'()#%]+|%(?![0-9A-Fa-f]{2})")
 
 
 class TooCostly(Exception):
-    """A text that needs too many steps."""
+    """A text takes too many steps to process, or is nested too deeply."""
 
 
 class Meter:

@@ -159,7 +159,7 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
 
 
 def _as_seen(access: Access, client: Client) -> Client:
-    """Return the client, with the address only for the client and for people who may write in the project."""
+    """Return the client, without its address unless the caller is that client or has write access to the project."""
     is_seen = client.user_id == access.user.id or not (access.is_client or access.reads_only)
     return client if is_seen else without_address(client)
 

@@ -240,7 +240,7 @@ async def delete_project(write: Write, project_id: str) -> Done:
 
 
 def require_role(project: Project, role: str) -> None:
-    """Raise `Forbidden` if the caller's role is lower."""
+    """Raise `Forbidden` if the caller's role in the project is lower than `role`."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(

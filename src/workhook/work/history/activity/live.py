@@ -263,7 +263,7 @@ class Hub:
         raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
 
     async def begin(self, stream: Stream) -> None:
-        """Start with new events, once the transactions in progress have ended.
+        """Start the stream with the events committed from now on, after waiting for open transactions to end.
 
         Raises `Unavailable` if they take too long.
         """

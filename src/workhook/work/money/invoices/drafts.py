@@ -139,7 +139,8 @@ async def find_currency(reader: Reader, access: Access) -> str:
 async def find_last_currency(reader: Reader, repository: Repository) -> str:
     """Return the currency to use if the settings contain none.
 
-    It is that of the project's last invoice, or else of its account's last invoice or newest price.
+    The first that exists: that of the project's last invoice, the account's last invoice or its newest price, or
+    `DEFAULT_CURRENCY`.
     """
     row = await reader.fetch_row(_for_invoice, {"repository_id": repository.id, "account_id": repository.owner.id})
     return row["last"] or DEFAULT_CURRENCY

@@ -231,8 +231,8 @@ def settled(invoice: Invoice, after: Balance, at_ms: int) -> dict[str, object]:
 def require_capacity(invoice: Invoice, *, is_rest: bool, limit: int | None = None) -> None:
     """Raise `Conflict` if the invoice has too many entries to record another one.
 
-    `is_rest` states whether the new entry covers the whole remainder; up to `limit` entries (None: any number) are
-    allowed then.
+    If `is_rest`, the new entry covers the whole remainder. It is then allowed beyond `BOOKED_MAX`, up to `limit`
+    entries in all (None: any number).
     """
     count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
     if count < BOOKED_MAX or (is_rest and (limit is None or count < limit)):

@@ -347,7 +347,7 @@ _ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "cu
 
 
 def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """Return the cells of a table across projects, which include the project and its currency."""
+    """Return the cells of a row in a table across projects, including the project and its currency."""
     id_, date, user, *rest, notes = _cells(timesheet, now, zone)
     place = timesheet.repository
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes

@@ -251,7 +251,7 @@ def _name(params: dict[str, int], name: str, spans: Sequence[_Span], most: int) 
 
 
 def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
-    """Return the condition that the column is in a span. For an empty span, no table is read."""
+    """Return the condition that the column is in the span `name`. The database reads no rows for an empty span."""
     first, last = bigint_param(f"{name}_since"), bigint_param(f"{name}_to")
     return sa.and_(first < last, column >= first, column < last)
 
