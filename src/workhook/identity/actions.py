@@ -281,7 +281,7 @@ async def list_owned_alone(reader: Reader, user: Account) -> list[str]:
 
 
 class Disabled(NamedTuple):
-    """When a user was disabled, in milliseconds since the epoch. `changed` is False if they already were."""
+    """The time since which a user has been disabled, in milliseconds since the epoch, and whether this call did it."""
 
     at: int
     changed: bool

@@ -140,10 +140,10 @@ _ONE = "/app/installations/{installation_id}"
 routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
-async def _get_own_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """Return an installation of the calling app. Raises `NotFound` if it does not exist or belongs to another app."""
+async def _get_own_installation(reader: Reader, app_id: int, number: int) -> Installation:
+    """Return an installation of the app. Raises `NotFound` if it does not exist or belongs to another app."""
     found = require_found(await queries.find_installation(reader, number))
-    return require_found(found if found.app.id == app_of(call).id else None)
+    return require_found(found if found.app.id == app_id else None)
 
 
 @routes.get("/app")
@@ -168,13 +168,15 @@ async def app_installations_list(call: Call, page: Page) -> Paged[list[s.Install
 @routes.get(_ONE)
 async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return s.installation_to_response(await _get_own_installation(call, call.database, installation_id), call.base)
+    found = await _get_own_installation(call.database, app_of(call).id, installation_id)
+    return s.installation_to_response(found, call.base)
 
 
 @routes.delete(_ONE)
 async def app_installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall the app from an organization."""
-    await installer.uninstall(write.tx, None, await _get_own_installation(write.call, write.tx, installation_id))
+    found = await _get_own_installation(write.tx, app_of(write.call).id, installation_id)
+    await installer.uninstall(write.tx, None, found)
 
 
 @routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False, action="installation.create_token")
@@ -199,7 +201,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
 @routes.put(f"{_ONE}/suspended")
 async def app_installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation."""
-    found = await _get_own_installation(write.call, write.tx, installation_id)
+    found = await _get_own_installation(write.tx, app_of(write.call).id, installation_id)
     await installer.suspend(write.tx, None, found, by="app")
 
 
@@ -209,7 +211,7 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
     An app can only lift its own suspension. An owner's suspension must be lifted by an owner.
     """
-    found = await _get_own_installation(write.call, write.tx, installation_id)
+    found = await _get_own_installation(write.tx, app_of(write.call).id, installation_id)
     await installer.unsuspend(write.tx, None, found, by="app")
 
 
@@ -254,7 +256,8 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
     """List the repositories that an installation access token covers."""
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
-    installation = require_found(await queries.find_installation(call.database, actor.installation_id))
+    assert actor.app_id is not None
+    installation = await _get_own_installation(call.database, actor.app_id, actor.installation_id)
     [reach] = actor.grants or ()  # which may be less than the installation's
     return await _repositories(call, installation.account, reach.repository_ids, page)
 

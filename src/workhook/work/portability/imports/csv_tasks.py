@@ -17,7 +17,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.clock import HOUR_MS, MINUTE_MS
-from workhook.core.errors import Malformed, Message, compose, say, shown
+from workhook.core.errors import Malformed, compose, say, shown
 from workhook.core.text import one_line
 from workhook.http import parameters
 from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, PLAIN_FIELDS, TaskCreate
@@ -122,7 +122,7 @@ class _RowMapper:
         """Return the plan. Raises `InvalidFile`."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
-            raise InvalidFile(self._faults[:FAULTS_MAX])
+            raise InvalidFile(self._faults)
         meanings = {name: meaning for meaning, name in self._chosen.items()}
         filled = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
         became = [
@@ -159,8 +159,11 @@ class _RowMapper:
         found.pop("", None)
         return found
 
-    def _fault(self, row: TableRow, meaning: str, message: Message) -> None:
-        self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
+    def _fault(self, row: TableRow, name: str, message: str) -> None:
+        """Add a fault, up to `FAULTS_MAX`. `name` is that of a field, or its meaning."""
+        if len(self._faults) < FAULTS_MAX:
+            field = shown(self._chosen.get(name, name))
+            self._faults.append(compose("line {}, field {}: {}", row.line, field, message))
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
@@ -225,7 +228,7 @@ class _RowMapper:
             except Malformed:
                 wrong = "it is not JSON"
             if wrong:
-                self._faults.append(f"line {row.line}, field {name}: {wrong}")
+                self._fault(row, name, wrong)
             elif value is not None:
                 values[name] = value
         return values
