@@ -39,6 +39,7 @@ def test_the_decimals_of_currencies_match_babel() -> None:
     assert others == set(_CUSTOMARY.split())
     assert {get_currency_precision(code) for code in others} == {0}
     assert set(UNUSUAL_DIGITS) < CURRENCIES
+    assert max(UNUSUAL_DIGITS.values()) == 3
 
 
 @given(AMOUNTS, SOME_CURRENCIES)

@@ -239,8 +239,8 @@ def test_a_pooler_needs_a_session_url() -> None:
     said = explain(asyncpg.ProtocolViolationError("unsupported startup parameter: jit"), settings)
     assert said == [
         "PostgreSQL at db:6432: unsupported startup parameter: jit.",
-        "A pooler such as PgBouncer also needs --database-session-url (WORKHOOK_DATABASE_SESSION_URL), "
-        "the URL of PostgreSQL itself.",
+        "Behind a pooler such as PgBouncer, set WORKHOOK_DATABASE_SESSION_URL to the URL of PostgreSQL itself, "
+        "and WORKHOOK_DATABASE_URL instead of --database-url.",
     ]
 
 

@@ -29,11 +29,11 @@ def explain(error: Exception, settings: Settings | None, option: str | None = No
 
     `option`: the argument that names the database of `settings`, if it is not --data or --database-url.
     """
+    if isinstance(error, errors.OperatorError):
+        return [error.message, error.remedy]
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 
-    if isinstance(error, errors.OperatorError):
-        return [error.message, error.remedy]
     if isinstance(error, errors.Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, errors.Problem):
@@ -158,8 +158,8 @@ def _the_databases(error: BaseException | None, settings: Settings | None, optio
         remedy = f"Set {option or '--data or --database-url'} to a Workhook database, or restore a backup."
     elif "unsupported startup parameter" in text:
         remedy = (
-            "A pooler such as PgBouncer also needs --database-session-url (WORKHOOK_DATABASE_SESSION_URL), "
-            "the URL of PostgreSQL itself."
+            "Behind a pooler such as PgBouncer, set WORKHOOK_DATABASE_SESSION_URL to the URL of PostgreSQL itself, "
+            "and WORKHOOK_DATABASE_URL instead of --database-url."
         )
     elif code == "42501":
         remedy = "The role must own the database."

@@ -59,8 +59,8 @@ async def create(
     note: Annotated[str | None, Option("TEXT", "Description.")] = None,
 ) -> None:
     """Issue a token. It is shown only once."""
-    wanted = personal.TokenCreate(note=note, expires_in_days=expires_in)
     _require(kind, scopes, (permissions, organization, repositories))
+    wanted = personal.TokenCreate(note=note, expires_in_days=expires_in)
     if kind == _FINE_GRAINED:
         wanted.kind, wanted.permissions = "fine_grained", permissions or {}
         if organization is not None:

@@ -350,7 +350,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     data = Path(flags.get("data") or environ.get("WORKHOOK_DATA") or Settings.data)
     for source in (_from_file(data / "workhook.toml", faults), _from_environment(environ, known, faults)):
         raw_values.update(source)
-    if flags.get("database_url") is not None:  # the session URL of the variables or the file leads to their database
+    if flags.get("database_url") is not None and "database_session_url" not in flags:
+        # The session URL of the variables or the file leads to their database, and the command cannot name another.
         raw_values.pop("database_session_url", None)
     raw_values.update({name: (flag_of(name), value) for name, value in flags.items() if value is not None})
     values: dict[str, Any] = {}

@@ -112,10 +112,14 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
     found: dict[str, Files] = {oid: {"added": [], "removed": [], "modified": []} for oid in parents}
     current: Files = {}
     for field in fields:  # a commit ID, then a letter and a path per file; Git omits commits without changes
+        if not field:  # the end
+            break
         if len(field) > 1:
             current = found[field.decode()]
-        elif field:
-            current[_KINDS.get(field, "modified")].append(path_text(next(fields)))
+        elif (path := next(fields, None)) is not None:
+            current[_KINDS.get(field, "modified")].append(path_text(path))
+        else:
+            raise git.GitError("git diff-tree named a change without its file")
     return found
 
 

@@ -225,7 +225,7 @@ def _may_show(receiving: Row, hook: Hook) -> bool:
 
     An organization's hook created by an OAuth app may belong to an app that cannot read repositories.
     """
-    if hook.repository_id is None:  # the receiver's app may not be able to read repositories
+    if hook.repository_id is None:
         return bool(receiving["app_id"] == hook.app_id)
     return receiving["repository_id"] is not None or receiving["app_id"] in (None, hook.app_id)
 

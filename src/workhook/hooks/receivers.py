@@ -167,7 +167,7 @@ def check_signatures(headers: Mapping[str, str], body: bytes, secrets: Sequence[
 def _github(signature: str | None, name: str, body: bytes, keys: Sequence[bytes]) -> SignatureState | None:
     if signature is None:
         return None
-    expected = [f"{name}={hmac.new(key, body, name).hexdigest()}" for key in keys]
+    expected = (f"{name}={hmac.new(key, body, name).hexdigest()}" for key in keys)
     return "right" if any(_same(signature, each) for each in expected) else "wrong"
 
 

@@ -246,7 +246,8 @@ class Schemas:
         shown = _null_in_type(with_wire_type(shown))
         if not self._filled or (name := schema.get("title")) is None:
             return shown
-        assert self.components.setdefault(name, shown) == shown, f"two schemas are called {name}"
+        known = self.components.setdefault(name, shown)
+        assert known == shown, f"two schemas are called {name}"
         return {"$ref": _COMPONENTS + name}
 
 

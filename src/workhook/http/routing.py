@@ -302,7 +302,9 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
         call = Call(request, _NOWHERE, services, request_id, "", answer_headers={"Vary": "Accept"})
         begin(call)  # makes the page use the reader's language
-        return _respond(call, problem_page(problem, request_id))
+        page = problem_page(problem, request_id)
+        assert isinstance(page.body, bytes), "pages are made at once"
+        return _respond(call, page)
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 

@@ -173,8 +173,9 @@ class RateLimiter:
             async with share.lock:
                 if share.left == 0 or now_ms() >= share.resets_at:
                     await self._refill(caller, share)
-        within = share.left > 0  # leaving the lock yields to no other request
-        share.left -= within
+                within = _use(share)
+        else:
+            within = _use(share)
         return self._usage(share), within
 
     def undo(self, caller: str) -> Usage | None:
@@ -287,6 +288,13 @@ class RateLimiter:
         except Exception:
             COUNTED_LOCALLY.inc()
             log.exception("rate_limit_share_not_returned", count=len(rows))
+
+
+def _use(share: _Share) -> bool:
+    if share.left == 0:
+        return False
+    share.left -= 1
+    return True
 
 
 def _end(now: int) -> int:

@@ -25,7 +25,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 
 
-class Loss(msgspec.Struct, frozen=True):
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """A right that was lost. The database is already changed, so handlers check the rights that remain."""
 
     account_id: int | None  # of the place's owner; None: every place, as for a consent or a disabled user
@@ -72,7 +72,9 @@ async def rights_lost(
 ) -> None:
     """End what a lost right (see `Loss`) made possible. Runs after the write that removes it, in its transaction."""
     base = _links["base"] if base is None else base
-    loss = Loss(account_id, repository_id, user_id, app_id, actor, base)
+    loss = Loss(
+        account_id=account_id, repository_id=repository_id, user_id=user_id, app_id=app_id, actor=actor, base=base
+    )
     for each in losses:
         await each(tx, loss)
 

@@ -343,6 +343,8 @@ class EarlierBackup:
             return None
         for each in beside:
             try:
+                if not (each / MANIFEST).is_file():
+                    continue
                 manifest = read_manifest(each)
             except (CopyRefused, OSError):
                 continue

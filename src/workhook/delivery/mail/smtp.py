@@ -70,7 +70,12 @@ class SmtpConnection:
 
     async def _try(self, outgoing: Outgoing) -> MailOutcome:
         try:
-            return await self._talk(await self._connected(), outgoing)
+            client = await self._connected()
+        except TROUBLE as error:
+            await self.close()
+            return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
+        try:
+            return await self._talk(client, outgoing)
         except TROUBLE as error:
             return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
 

@@ -22,7 +22,7 @@ from workhook.identity import queries as account_queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps import installer, queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
-from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.apps.schemas import App, Installation, selection_of
 from workhook.identity.authenticator import actor_of, app_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repositories
@@ -190,7 +190,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
         token=made.issued.token,
         expires_at=to_seconds_text(made.issued.expires_at),
         permissions=s.levels(made.permissions),
-        repository_selection=s.selection_of(made.repository_ids),
+        repository_selection=selection_of(made.repository_ids),
     )
     if made.named is not None:
         shape.repositories = [s.app_repository_to_response(each, call.base) for each in made.named]
@@ -309,4 +309,4 @@ async def _repositories(
 ) -> Paged[s.InstallationRepositories]:
     found, total = await queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
     shapes = [s.app_repository_to_response(each, call.base) for each in found]
-    return Paged(s.InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)
+    return Paged(s.InstallationRepositories(total, selection_of(ids), shapes), total)

@@ -5,7 +5,7 @@ URLs of resources that do not exist here point below the account or repository, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -241,10 +241,6 @@ def app_repository_to_response(repository: Repository, base: str, *, permissions
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_to_response(repository.owner, base)}
     return AppRepositoryShape(**known, **links)
-
-
-def selection_of(repository_ids: Collection[int] | None) -> Selection:
-    return "all" if repository_ids is None else "selected"
 
 
 def levels(permissions: Mapping[str, str]) -> dict[str, Level]:

@@ -57,9 +57,10 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
     """Return the app if the secret is one of its own. An unknown ID takes the same time."""
     app = await queries.find_client(database, client_id)
-    digest, now = digest_of(client_secret), now_ms()
+    digest = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), digest)]
+    now = now_ms()
     for row in matching:  # shows which secret is still in use during a rotation
         if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
             await record_use(database, app_secrets, row["id"], now)

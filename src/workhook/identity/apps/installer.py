@@ -17,7 +17,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid, require_found, say
 from workhook.identity import audit, removal
 from workhook.identity.actions import add_membership, remove_membership
 from workhook.identity.apps import queries, schemas
-from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.apps.schemas import App, Installation, selection_of
 from workhook.identity.queries import find_repositories
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import installation_repositories, installations
@@ -207,7 +207,7 @@ async def _repository_faults(
 
 
 def _stored(permissions: Mapping[str, str], repository_ids: Collection[int] | None) -> dict[str, object]:
-    selection = "all" if repository_ids is None else "selected"
+    selection = selection_of(repository_ids)
     return {"permissions": json.encode_text(dict(permissions)), "repository_selection": selection}
 
 

@@ -385,8 +385,10 @@ async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
 
 async def _is_insider(call: Call, app: App) -> bool:
     actor = caller_of(call).actor
-    if actor is None or not covers(actor, app.account_id):
-        return actor is None and caller_of(call).app == app
+    if actor is None:
+        return caller_of(call).app == app
+    if not covers(actor, app.account_id):
+        return False
     return await account_queries.find_member_role(call.database, app.account_id, actor.user.id) is not None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 from urllib.parse import SplitResult
 
 import msgspec
@@ -62,6 +63,10 @@ class AppKey(Record, frozen=True):
     created_at: int
 
 
+def selection_of(repository_ids: Collection[int] | None) -> Literal["all", "selected"]:
+    return "all" if repository_ids is None else "selected"
+
+
 class Installation(msgspec.Struct, frozen=True):
     """An app on an organization (`account`). `repository_ids` None means all repositories, including future ones."""
 
@@ -76,8 +81,8 @@ class Installation(msgspec.Struct, frozen=True):
     updated_at: int
 
     @property
-    def repository_selection(self) -> str:
-        return "all" if self.repository_ids is None else "selected"
+    def repository_selection(self) -> Literal["all", "selected"]:
+        return selection_of(self.repository_ids)
 
 
 BOT_SUFFIX = "[bot]"  # no user's login can end like this

@@ -25,7 +25,7 @@ from workhook.identity import audit
 from workhook.identity.apps import app_api, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.queries import find_installation_on
-from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.apps.schemas import App, Installation, selection_of
 from workhook.identity.authenticator import app_of
 from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
@@ -104,7 +104,6 @@ class TokenReference(HiddenRepr, msgspec.Struct):
 
 routes = Routes(WEBHOOK_API, "OAuth", read="client", write="client")
 _ASKED: dict[str, Any] = {"body": TokenReference, "body_required": True, "etag": False}
-_ANSWERED = {200: Authorization}
 
 
 @routes.post("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
@@ -229,7 +228,7 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
     ids = repository_ids_of(row)
     return ScopedInstallation(
         permissions=s.levels(weaker(json.decode(row["permissions"]), found.permissions)),
-        repository_selection=s.selection_of(found.repository_ids if ids is None else ids),
+        repository_selection=selection_of(found.repository_ids if ids is None else ids),
         single_file_name=None,
         has_multiple_single_files=False,
         single_file_paths=[],
@@ -278,7 +277,11 @@ class ScopedTokenBody(HiddenRepr, s.AccessTokenBody, kw_only=True):
 
 
 @routes.post(
-    "/applications/{client_id}/token/scoped", body=ScopedTokenBody, body_required=True, answers=_ANSWERED, etag=False
+    "/applications/{client_id}/token/scoped",
+    body=ScopedTokenBody,
+    body_required=True,
+    answers={200: Authorization},
+    etag=False,
 )
 async def oauth_token_scope(call: Call) -> Response:
     """Create a scoped access token.
