@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,9 @@ def test_the_server_process_never_parses_files() -> None:
     }
     imports = "work/portability/imports"
     assert calling == {"cli/imports.py", f"{imports}/plan_script.py", f"{imports}/sources.py"}
+
+
+def test_the_server_is_installed_with_what_migrations_of_postgresql_need() -> None:
+    """The development environment has greenlet in any case, because Playwright needs it."""
+    needed = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert any(each.startswith("greenlet") for each in needed), "SQLAlchemy's asynchronous engine imports it"

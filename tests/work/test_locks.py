@@ -21,7 +21,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.storage import Reader, Transaction
+from workhook.storage import Transaction
 from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects import actions as projects_actions
@@ -34,7 +34,7 @@ from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
 from workhook.work.money.invoices import actions as invoices
 from workhook.work.money.invoices.drafts import OfferedTime
-from workhook.work.money.invoices.queries import find_times
+from workhook.work.money.invoices.queries import lock_times
 from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services import actions as services_actions
@@ -154,9 +154,9 @@ async def test_releasing_invoiced_time_while_another_invoice_claims_it_does_not_
 
     async with services.database.transaction() as tx:
         repository_id = (await find_access(tx, actor, world.project_id)).repository.id
-        await find_times(tx, repository_id, [first], lock=True)
+        await lock_times(tx, repository_id, [first])
         freeing = await beside.begin(free)
-        await find_times(tx, repository_id, [first, second], lock=True)
+        await lock_times(tx, repository_id, [first, second])
     await freeing
 
 
@@ -165,13 +165,14 @@ async def test_time_is_locked_once_when_it_is_invoiced(
 ) -> None:
     locks: list[Sequence[str]] = []
 
-    async def find(
-        reader: Reader, repository_id: int, ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
-    ) -> list[InvoicedTime]:
+    async def lock(tx: Transaction, repository_id: int, ids: Sequence[str], invoice_id: str) -> list[InvoicedTime]:
         locks.append(ids)
-        assert lock
-        return await find_times(reader, repository_id, ids, invoice_id, lock=lock)
+        return await lock_times(tx, repository_id, ids, invoice_id)
 
+    async def find(*_: object) -> list[InvoicedTime]:
+        raise AssertionError("time is read without a lock")
+
+    monkeypatch.setattr(queries, "lock_times", lock)
     monkeypatch.setattr(queries, "find_times", find)
     async with services.database.transaction() as tx:
         write = Write(tx, actor, BASE, moment=now_ms())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from decimal import Decimal
 from typing import Any
 
@@ -264,12 +265,13 @@ async def save(visit: Visit, page: AccountPage) -> Response:
 @account_places.upload("/logo", action="organization_billing.edit")
 async def put_logo(visit: Visit, page: AccountPage) -> Response:
     """Set the logo of an account's invoices."""
-    try:
-        async with actions.receive_logo(visit.call, admit=visit.admit) as put:
-            await check_alive(visit.call, visit.session)
-            await visit.change(lambda write: put(write, page.account))
-    except (Invalid, TooLarge) as problem:
-        return await show(visit, page, refused_form(visit.fields, problem, section=LOGO))
+    async with AsyncExitStack() as stack:
+        try:
+            put = await stack.enter_async_context(actions.receive_logo(visit.call, admit=visit.admit))
+        except (Invalid, TooLarge) as problem:
+            return await show(visit, page, refused_form(visit.fields, problem, section=LOGO))
+        await check_alive(visit.call, visit.session)
+        await visit.change(lambda write: put(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("Logo saved."))
 
 

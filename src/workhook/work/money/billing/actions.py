@@ -118,11 +118,10 @@ _set_currency = (
 )
 
 
-def _statements(stored: _Stored) -> tuple[sa.Select[Any], sa.Update]:
+def _statements(stored: _Stored, owner: str) -> tuple[sa.Select[Any], sa.Update]:
     """Return a statement that selects an amount that does not fit the new currency, and one that rescales all."""
     amount, table = stored.amount, stored.amount.table
-    owner = table.c.account_id if table is member_rates else table.c.repository_id
-    rows = (any_of(owner, "ids"), amount.is_not(None), stored.where)
+    rows = (any_of(table.c[owner], "ids"), amount.is_not(None), stored.where)
     wrong = amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
         wrong = sa.or_(wrong, amount * _factor > stored.most)
@@ -130,7 +129,9 @@ def _statements(stored: _Stored) -> tuple[sa.Select[Any], sa.Update]:
     return sa.select(amount).where(*rows, wrong).limit(1), rescaled
 
 
-_STATEMENTS = {each: _statements(each) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
+_STATEMENTS = {each: _statements(each, "repository_id") for each in _OF_PROJECT} | {
+    each: _statements(each, "account_id") for each in _OF_ACCOUNT
+}
 
 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:

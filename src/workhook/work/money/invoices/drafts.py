@@ -246,7 +246,7 @@ async def _lock_time(
     if is_unsaid and not offered and not is_regrouped and not is_reworded:
         return None
     requested = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
-    locked = await queries.find_times(tx, repository.id, [*requested, *offered], invoice.id, lock=True)
+    locked = await queries.lock_times(tx, repository.id, [*requested, *offered], invoice.id)
     currency = if_set(wanted.currency, invoice.currency)
     times = {each.id: time_lines.in_currency(each, repository.currency, currency) for each in locked}
     before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
@@ -335,9 +335,9 @@ def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[I
             each.qty,
             to_minor(each.unit_price, currency, "unit_price"),
             discount_millionths=if_set(each.discount),
-            discount_minor=to_minor_or_none(off, currency)
-            if isinstance(off := each.discount_amount, Decimal)
-            else None,
+            discount_minor=None
+            if (off := if_set(each.discount_amount)) is None
+            else to_minor(off, currency, "discount_amount"),
             tax_millionths=if_set(each.tax),
             tax_category=None if isinstance(each.tax_category, UnsetType) else each.tax_category,
         )

@@ -210,14 +210,27 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
 
-async def find_times(
-    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
+async def lock_times(
+    tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
 ) -> list[InvoicedTime]:
-    """Find these timesheets of the project, and those that the invoice has claimed. `lock` also locks them."""
+    """Lock these timesheets of the project, and those that the invoice has claimed."""
+    return await _fetch_times(tx, _locked_times, repository_id, timesheet_ids, invoice_id)
+
+
+async def find_times(
+    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
+) -> list[InvoicedTime]:
+    """Find the timesheets that `lock_times` would lock, to show the time that an invoice has or would have."""
+    return await _fetch_times(reader, _times, repository_id, timesheet_ids, invoice_id)
+
+
+async def _fetch_times(
+    reader: Reader, statement: sa.Select[Any], repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
+) -> list[InvoicedTime]:
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return [
         _read_time(row, title=row["title"], person=row["person"] or "", timezone=row["timezone"], rate_lost=False)
-        for row in await reader.fetch_all(_locked_times if lock else _times, params)
+        for row in await reader.fetch_all(statement, params)
     ]
 
 

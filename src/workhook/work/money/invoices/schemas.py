@@ -558,13 +558,22 @@ def name_of(invoice_number: str | None) -> str:
     return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
 
 
-_BLANK = Invoice(**{**dict.fromkeys(Invoice.__struct_fields__), **NOT_COMPUTED})
+_UNSAID: Mapping[str, Any] = dict.fromkeys(
+    (
+        *("invoice_number", "bill_from", "bill_to", "address", "payment_method", "credit_type", "group_by"),
+        *("discount_millionths", "discount_minor", "service_from", "service_to", "service_checkout_id"),
+        *("issued", "due", "overdue_at", "paid_at", "buyer", "seller"),
+        *("paid_minor", "credited_minor", "payments", "credit_notes"),
+    )
+)
+"""The fields that are null in a new invoice."""
 
 
 def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: Account | None, now: int) -> Invoice:
     """Return a draft without lines, with the values of the settings. `user` is its creator; None means Workhook."""
-    return msgspec.structs.replace(
-        _BLANK,
+    return Invoice(
+        **NOT_COMPUTED,
+        **_UNSAID,
         id=new_id("inv"),
         status="draft",
         buyer_shown=party_text(settings.buyer) if settings.buyer else None,
