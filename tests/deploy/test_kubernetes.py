@@ -76,6 +76,7 @@ def test_the_documented_discovery_keeps_the_port_with_metrics() -> None:
     [job] = yaml.safe_load(shown)["scrape_configs"]
     [discovery], [kept] = job["kubernetes_sd_configs"], job["relabel_configs"]
     assert discovery["namespaces"]["names"] == [KUSTOMIZATION["namespace"]]
+    assert (kept["action"], kept["source_labels"]) == ("keep", ["__meta_kubernetes_pod_container_port_name"])
     for workload in DEPLOYMENTS:
         assert [each["name"] for each in container_of(workload)["ports"]] == [kept["regex"]]
 

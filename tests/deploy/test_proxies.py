@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.deploy import proxies
+from tests.docs.pages import blocks
+from tests.harness.debian import program
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
 from tests.web.browser import PASSWORD, Person, add_person, forms
@@ -105,6 +109,17 @@ def test_files_may_be_as_large_as_the_server_allows(site: Site) -> None:
         shipped = (ROOT / "deploy" / name).read_text(encoding="utf-8")
         [most] = re.findall(r"(?:client_max_body_size|max_size) (\d+)(?:m|MiB)", shipped)
         assert int(most) > Settings().upload_max_mb
+
+
+def test_caddy_accepts_the_documented_block_for_several_servers(tmp_path: Path) -> None:
+    [shown] = blocks("docs/operators/proxy.md", "text")
+    config = tmp_path / "Caddyfile"
+    config.write_text(f":8080 {{\n{shown}\n}}\n")
+    found = program("caddy", "caddy")
+    command = [found.path, "validate", "--adapter", "caddyfile", "--config", str(config)]
+    environment = {**os.environ, **found.environment, "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.whole

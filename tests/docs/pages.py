@@ -77,7 +77,6 @@ NOT_RUN = {
     ("docs/operators/monitoring.md", "sh", "pipx install"): "needs an index; the tests have the packages",
     ("docs/operators/monitoring.md", "ini", "OTEL_"): "needs a collector; test_traces.py has one",
     ("docs/operators/proxy.md", "nginx", ""): "test_proxies.py runs the file that it is part of",
-    ("docs/operators/proxy.md", "text", "reverse_proxy"): "needs several servers; the same option is in the Caddyfile",
     ("docs/operators/cli.md", "text", ""): "test_cli_reference.py compares the whole page",
     ("docs/team/import.md", "sh", "gh issue list"): "needs a GitHub account; test_import_github.py has its output",
     (

@@ -104,6 +104,8 @@ def test_a_search_on_the_own_time_page_finds_unassigned_tasks(studio: Studio) ->
         assert studio.api.post(f"/api/v1{studio.project}/timesheets", json=given, headers=headers).is_success
     page = page_of(studio.member, "/time", week="2026-01-05")
     assert task in options(page, "start-task")
+    assert "You can also search for other tasks." in page
+    assert 'id="task-q"' not in page_of(studio.member, f"{studio.base}/time"), "everything is listed"
     page = page_of(studio.member, "/time", task_q="old")
     assert task in options(page, "start-task")
     assert done in options(page, "add-task")

@@ -131,7 +131,7 @@ def test_only_people_who_see_the_project_are_assigned(studio: Studio, importer: 
 def test_tasks_changed_in_the_meantime_are_left_alone(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imported_people, "BATCH", 2)
+    monkeypatch.setattr(imported_people, "_tasks_of", imported_people._tasks_of.limit(2))
     person = studio.stranger
     members = [{"id": "m1", "fullName": "", "username": person.login}]
     project_id = importer.board(small(*[{"idMembers": ["m1"]}] * 5, members=members))["project_id"]

@@ -326,7 +326,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
         "Points (2)": "4",
         "custom field": "true",
     }
-    assert task.more == {"cover_url": "https://trello.com/1/photo.png"}
+    assert task.cover_url == "https://trello.com/1/photo.png"
     assert task.priority == "high"
     assert made.warnings == []
     assert lost(made) == {
@@ -340,7 +340,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
 )
 def test_an_invalid_cover_address_is_ignored(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
-    assert made.tasks[0].more == {}
+    assert made.tasks[0].cover_url is None
     assert made.warnings == ["card “Card 0”: its cover image is left out because its URL is not valid"]
 
 
@@ -391,6 +391,8 @@ def test_the_fingerprint_is_stable_across_versions() -> None:
     card = {"desc": "a", "idMembers": ["m"], "labels": [{"id": "x", "name": "Bug", "color": "red"}], "closed": True}
     board = board_with(card, members=[{"id": "m", "fullName": "Ada", "username": "ada"}])
     assert fingerprint(only(board)) == "d2991b23c715a2a8516abbbf"
+    covered = {"desc": "a", "cover": {"sharedSourceUrl": "https://images.example.com/a.jpg"}}
+    assert fingerprint(only(board_with(covered))) == "22ea94fa36d764afb20c017c"
 
 
 # --- newer exports ----------------------------------------------------------------------------------------------

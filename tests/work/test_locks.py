@@ -32,7 +32,6 @@ from workhook.work.kernel.access import find_access
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
-from workhook.work.money.invoices import actions as invoices
 from workhook.work.money.invoices.drafts import OfferedTime
 from workhook.work.money.invoices.queries import lock_times
 from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
@@ -142,7 +141,7 @@ async def test_releasing_invoiced_time_while_another_invoice_claims_it_does_not_
         first, second = sorted(_id_in(each.body) for each in made)
         # Claimed in this order, the database finds the second entry before the first.
         drawn = InvoiceCreate(timesheet_ids=[second])
-        invoice_id = _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
+        invoice_id = _id_in(await actions.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
         edit = InvoiceEdit(timesheet_ids=[first, second])
         await actions.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
         if how == "void":
@@ -193,7 +192,7 @@ async def _drafted(services: Services, world: World, actor: Actor) -> str:
     async with services.database.transaction() as tx:
         item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=Decimal(100))
         create = InvoiceCreate(invoice_items=[item])
-        return _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, create))
+        return _id_in(await actions.create_invoice(Write(tx, actor, BASE), world.project_id, create))
 
 
 async def test_sending_an_invoice_of_a_project_deleted_concurrently(

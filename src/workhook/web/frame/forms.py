@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Protocol, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -22,9 +22,9 @@ class SentFields(Protocol):
     def fields(self) -> Mapping[str, str]: ...
 
 
-P = ParamSpec("P")
+Site = TypeVarTuple("Site")
 V = TypeVar("V", bound=SentFields)
-Save = Callable[Concatenate[V, P], Awaitable[Response]]
+Save = Callable[[V, *Site], Awaitable[Response]]
 
 
 class ChangedMeanwhile(Conflict):
@@ -111,26 +111,26 @@ def refused_form(
 
 
 def form_page(
-    show: Callable[..., Awaitable[Response]],
+    show: Callable[[V, *Site, PageForm], Awaitable[Response]],
     names: Collection[str] = (),
     *,
     section: str = "",
     called: Mapping[str, str] | None = None,
     on: type[Problem] | tuple[type[Problem], ...] = Invalid,
-) -> Callable[[Save[V, P]], Save[V, P]]:
+) -> Callable[[Save[V, *Site]], Save[V, *Site]]:
     """Decorate a function that saves a form: if it raises `on`, `show` responds with the rejected form.
 
     `show` gets the parameters of the function, and the form. The other parameters are those of `refused_form`.
     """
 
-    def declare(save: Save[V, P]) -> Save[V, P]:
+    def declare(save: Save[V, *Site]) -> Save[V, *Site]:
         @functools.wraps(save)
-        async def saved_or_shown(visit: V, /, *site: P.args, **more: P.kwargs) -> Response:
+        async def saved_or_shown(visit: V, /, *site: *Site) -> Response:
             try:
-                return await save(visit, *site, **more)
+                return await save(visit, *site)
             except on as problem:
                 form = refused_form(visit.fields, problem, names, section=section, called=called)
-            return await show(visit, *site, form, **more)
+            return await show(visit, *site, form)
 
         return saved_or_shown
 

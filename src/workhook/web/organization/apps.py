@@ -61,7 +61,7 @@ class AppPlaces(Places):
     def route(  # type: ignore[override]
         self,
         method: str,
-        path: str = "",
+        path: str,
         *,
         new: bool = False,
         kinds: Sequence[str] = tuple(_PARTS),

@@ -26,7 +26,7 @@ from workhook.work.people.membership import invite, is_collaborator, is_mailed
 
 places = Places("collaborators")
 
-SECTION = "people"
+SECTION, CLIENTS = "people", "clients"
 _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 
@@ -129,7 +129,7 @@ async def cancel(visit: Visit) -> Response:
     ended, who, text = await withdraw(visit, access.repository)
     here = settings_address(visit)
     if ended.role == CLIENT:
-        section, undo = "clients", Undo(f"{here}/clients/invite", {"email": who})
+        section, undo = CLIENTS, Undo(f"{here}/clients/invite", {"email": who})
     else:
         section, undo = SECTION, Undo(f"{here}/people", {"who": who, "role": ended.role})
     return visit.done(settings_address(visit, section), text, undo=undo)
@@ -154,7 +154,6 @@ def _is_own(visit: Visit) -> bool:
 
 client_places = Places("clients")
 
-CLIENTS = "clients"
 UNDO_MS = 10 * MINUTE_MS
 _REMOVED = "workhook removed client"
 _DIGITS_MAX = 15

@@ -34,7 +34,7 @@ from workhook.work.board.tasks.actions import build_blank_task, edit_task, lock_
 from workhook.work.board.tasks.assignees import find_people
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.queries import LockedColumn, TaskChange, lock_column
-from workhook.work.board.tasks.schemas import Task, columns, tasks
+from workhook.work.board.tasks.schemas import CONTENT, Task, columns, tasks
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.discussion import actions as comments
 from workhook.work.discussion.schemas import CommentedTask, TaskComment
@@ -289,6 +289,10 @@ class Import(msgspec.Struct, frozen=True):
     hint: str = "use --member NAME=LOGIN to match people"
 
 
+_KEPT = sorted({*CONTENT} & {*PlannedTask.__struct_fields__} - {"fields", "sections", "labels"})
+"""The fields that a task has as planned."""
+
+
 class BatchWriter:
     def __init__(self, tx: Transaction, task_import: Import, access: Access, progress: Progress) -> None:
         self._tx = tx
@@ -405,11 +409,7 @@ class BatchWriter:
         fields = add_strangers_field(planned, strangers, self._this.plan.source)
         return msgspec.structs.replace(
             build_blank_task(self.access, target, task_id, planned.title, now),
-            description=planned.description,
-            deadline=planned.deadline,
-            priority=planned.priority,
-            estimate_ms=planned.estimate_ms,
-            **planned.more,
+            **{name: getattr(planned, name) for name in _KEPT},
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),

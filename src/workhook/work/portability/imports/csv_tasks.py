@@ -59,7 +59,8 @@ SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
 _AS_JSON = ("fields", "sections", "billable")
-_AS_TEXT = sorted({*PLAIN_FIELDS} - {"description", "priority", "deadline", "parent_id"})  # those are in any table
+_IN_ANY_TABLE = {"description", "priority", "deadline"}
+_AS_TEXT = sorted({*PLAIN_FIELDS} & {*PlannedTask.__struct_fields__} - _IN_ANY_TABLE)
 READ_HERE = frozenset({"number", "updated_at", "estimate_hours", "hourly_rate", *_AS_JSON, *_AS_TEXT})
 """Columns of a Workhook export that do not become fields, because they are parsed or computed again. Rates are omitted
 because clients would see them in a field."""
@@ -191,7 +192,6 @@ class _RowMapper:
             deadline=self._moment(row, "due"),
             labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, say("labels"), warn),
             fields={**own.pop("fields", {}), **PropertyBudget(warn).fields(others)},
-            sections=own.pop("sections", {}),
             members=first_of(people, PEOPLE_MAX, say("people"), warn),
             finished=finished or column.completes,
             finished_at=finished_at,
@@ -200,7 +200,7 @@ class _RowMapper:
             estimate_ms=self._estimate(row),
             parent_key=parent_key,
             blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
-            more=own,
+            **own,
         )
 
     def _list(self, cell: str) -> list[str]:

@@ -60,9 +60,9 @@ class PlannedComment(msgspec.Struct, frozen=True, omit_defaults=True):
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A task.
 
-    `parent_key` is the parent, which precedes the task in the plan. `blocked_by` contains keys of tasks. `more` has
-    further fields of `Task`. Comments are sorted oldest first. Defaults are omitted from the JSON, so adding a field
-    does not change any `fingerprint`.
+    `parent_key` is the parent, which precedes the task in the plan. `blocked_by` contains keys of tasks. Comments are
+    sorted oldest first. Defaults are omitted from the JSON, so adding a field does not change any `fingerprint`; moving
+    or renaming one does.
     """
 
     key: str
@@ -70,6 +70,7 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     title: str
     description: str | None
     deadline: int | None
+    cover_url: str | None = None
     labels: list[str]
     fields: dict[str, str]
     sections: dict[str, dict[str, str]] = {}
@@ -82,7 +83,8 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     estimate_ms: int | None = None
     parent_key: str | None = None
     blocked_by: list[str] = []
-    more: dict[str, str | bool] = {}
+    repeat: str | None = None
+    billable: bool | None = None
 
 
 class Lost(msgspec.Struct, frozen=True):

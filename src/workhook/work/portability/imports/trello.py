@@ -412,7 +412,7 @@ class CardMapper:
             title=title_of(card.name),
             description=described("name", card.name, card.description, warn),
             deadline=deadline,
-            more={"cover_url": cover} if (cover := _cover(card, warn)) else {},
+            cover_url=_cover(card, warn),
             labels=first_of(self._labels(card), LABELS_MAX, say("labels"), warn),
             fields=fields,
             sections=self._sections(card, budget),

@@ -430,11 +430,15 @@ async def export_to_folder(
         progress(BYTES, done, written.files)
     made = manifest_of(folder, account, server, written, missing)
     (folder / CONTENTS).unlink()
-    with _new_file(folder / MANIFEST) as file:
-        file.write(_text_of(made))
-        file.flush()
-        await asyncio.to_thread(os.fsync, file.fileno())
+    await asyncio.to_thread(_write_durably, folder / MANIFEST, _text_of(made))
     return made
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with _new_file(path) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
