@@ -8,6 +8,8 @@ import hmac
 import threading
 from typing import Any
 
+import pytest
+
 from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import LOOPBACK
 from tests.harness.waiting import WAIT_S
@@ -16,7 +18,7 @@ from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.attempt import SIGN_HERE_MAX, RetryPolicy, attempt
 from workhook.delivery.client import MAX_HEAD_BYTES
 from workhook.delivery.queries import DELIVERY_COLUMNS
-from workhook.delivery.send import Sender
+from workhook.delivery.send import Outcome, Sender
 from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode
 
 
@@ -47,6 +49,24 @@ async def test_signing_a_large_payload_does_not_block_the_event_loop() -> None:
     assert request.body == form_encode(payload)
     expected = "sha256=" + hmac.new(b"s", request.body, hashlib.sha256).hexdigest()
     assert request.headers["X-Hub-Signature-256"] == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "insecure"), [({}, False), ({"insecure_ssl": "0"}, False), ({"insecure_ssl": "1"}, True)]
+)
+async def test_a_certificate_is_ignored_only_if_the_hook_says_so(config: dict[str, str], insecure: bool) -> None:
+    told = []
+
+    class Told(Sender):
+        async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
+            told.append(insecure_ssl)
+            return Outcome("OK", 200, 1, {}, b"", None, True)
+
+    sender = Told(AddressPolicy(LOOPBACK))
+    lane = lane_with(1, waiting=1, **config)
+    await attempt(lane, lane.ready[0], b"{}", sender, RetryPolicy())
+    await sender.close()
+    assert told == [insecure]
 
 
 async def test_the_stored_size_of_response_headers_is_bounded() -> None:

@@ -19,6 +19,7 @@ from tests.delivery.site import Site
 from tests.harness.databases import Databases
 from tests.harness.own_process import OwnProcess
 from tests.harness.waiting import WAIT_S, until
+from workhook.delivery import client
 from workhook.delivery.send import SendSettings
 
 FILES = 128
@@ -98,6 +99,20 @@ async def test_verified_and_unverified_connections_share_one_limit(make_sender: 
         assert (await send(sender, one)).ok
         assert (await send(sender, other, insecure_ssl=True)).ok
         await asyncio.wait_for(one.connections[0].closed.wait(), WAIT_S)
+
+
+async def test_a_connection_is_closed_once_it_has_been_idle_for_long(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = make_sender()
+    async with receiver(forever()) as there:
+        assert (await send(sender, there)).ok
+        sender._client._sweep()
+        assert (await send(sender, there)).ok
+        [connection] = there.connections
+        monkeypatch.setattr(client, "KEEP_ALIVE_S", 0.0)
+        sender._client._sweep()
+        await asyncio.wait_for(connection.closed.wait(), WAIT_S)
 
 
 async def test_a_connection_closed_by_the_receiver_does_not_count(make_sender: MakeSender) -> None:

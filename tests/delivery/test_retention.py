@@ -176,16 +176,21 @@ async def test_old_events_with_pending_attempts_do_not_stop_the_pruning(services
 
 async def test_the_server_prunes_periodically(services: Services) -> None:
     async with services.database.transaction() as tx:
-        await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
+        old = await add_event(tx, OLD)
+        await add_dispatch(tx, old, delivered=[OLD])
+        recent = await add_event(tx, NOW - DAY_MS)
+        dispatch = await add_dispatch(tx, recent, delivered=[NOW - DAY_MS])
     pruner = Chores(services, [DELIVERIES])
     pruner.start()
     try:
         async with asyncio.timeout(WAIT_S):
-            while await kept(services, events):
+            while old in await kept(services, events):
                 pass
     finally:
         await pruner.stop()
-    assert await kept(services, deliveries) == []
+    assert await kept(services, events) == [recent]
+    assert await kept(services, dispatches) == [dispatch]
+    assert len(await kept(services, deliveries)) == 1
 
 
 # --- Cost of the retention -------------------------------------------------------------------------------------------

@@ -86,6 +86,12 @@ def test_a_plan_never_exceeds_the_limit_in_memory(shapes: list[tuple[int, bool, 
     assert not [lane for page in pages for lane in page.lanes if lane.closed or not lane.may_have_more]
 
 
+def test_what_slow_lanes_read_leaves_less_room_for_others() -> None:
+    found = read(plan([*lanes(2, waiting=0, slow=True), *lanes(1000, waiting=0, first=100)], NOW, idle=True))
+    assert found[1] == found[2] == PAGE_LEAST
+    assert sum(found.values()) == READY_MAX
+
+
 def test_as_many_slow_lanes_as_fit_have_one_delivery() -> None:
     found = read(plan(lanes(1000, waiting=0, slow=True), NOW, idle=True))
     assert len(found) == SLOW_MAX
