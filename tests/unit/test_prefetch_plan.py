@@ -5,14 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.lanes import UNRECORDED, Lane, PendingAttempt
-from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, ReadPlan, plan
+from workhook.delivery.prefetcher import (
+    LANE_MAX,
+    PAGE_LEAST,
+    READY_LOW,
+    READY_MAX,
+    SLOW_MAX,
+    Prefetcher,
+    ReadPlan,
+    plan,
+)
 from workhook.delivery.slots import MemoryBudget, Slots
+from workhook.hooks.commit import CommittedDispatch
 
 NOW = 0
 
@@ -96,6 +108,22 @@ def test_as_many_slow_lanes_as_fit_have_one_delivery() -> None:
     found = read(plan(lanes(1000, waiting=0, slow=True), NOW, idle=True))
     assert len(found) == SLOW_MAX
     assert set(found.values()) == {1}
+
+
+def test_the_bytes_of_payloads_in_memory_are_limited() -> None:
+    lane = lane_with(1, waiting=0)
+    lane.may_have_more = False
+    event = {"size": 48, "payload": b"x" * 48, "created_at": 0, "name": "push", "action": None, "repository_id": 1}
+    event |= {"installation_id": None, "traceparent": None}
+    leased: Any = SimpleNamespace(lanes={1: lane})
+    unused: Any = None
+    prefetcher = Prefetcher(unused, leased, bytes_max=200)
+    for number in range(1, 6):
+        assert prefetcher.offer(CommittedDispatch(number, 1, 1, f"{number}", number, event, before=())) is lane
+    assert [work.held for work in lane.ready] == [96, 96, 0, 0, 0], "twice the size: it may be sent as a form"
+    prefetcher.release(lane.ready[0])
+    assert prefetcher.offer(CommittedDispatch(6, 1, 1, "6", 6, event, before=())) is lane
+    assert lane.ready[-1].payload == event["payload"]
 
 
 # --- order within a lane ----------------------------------------------------------------------------------------------
