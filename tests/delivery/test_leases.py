@@ -32,7 +32,7 @@ from workhook.core.errors import Unavailable
 from workhook.delivery import leased_lanes, leases, membership, metrics, queries, worker
 from workhook.delivery.leases import Leases
 from workhook.delivery.membership import VIEWS_MAX, LaneAssignment, Snapshot, View, WorkerRow
-from workhook.hooks.tables import dispatches, workers
+from workhook.hooks.tables import deliveries, dispatches, hooks, workers
 from workhook.http.calls import Services
 from workhook.storage import Database
 from workhook.storage.signals import WORKERS
@@ -228,7 +228,7 @@ async def test_a_process_that_cannot_renew_reports_it(site: Inside, monkeypatch:
 
 async def test_lanes_that_others_left_are_served_immediately(calm: Inside, receiver: Receiver) -> None:
     database = calm.services.database
-    hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
+    hook_ids = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
         lease, lanes = made._leased.leases, made._leased.leases.membership
         await wait_until(lambda: lanes.settled)
@@ -237,12 +237,12 @@ async def test_lanes_that_others_left_are_served_immediately(calm: Inside, recei
         lease.poll_soon()
         await wait_until(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
-        await wait_until(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
+        await wait_until(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hook_ids)))
         async with database.transaction() as tx:
             await membership.remove(tx, ["elsewhere/1/x"])
         lease.poll_soon()
-        await wait_until(lambda: len(numbers(receiver)) == len(hooks))
-    assert numbers(receiver) == [1] * len(hooks)
+        await wait_until(lambda: len(numbers(receiver)) == len(hook_ids))
+    assert numbers(receiver) == [1] * len(hook_ids)
 
 
 async def test_retries_recorded_by_another_process_are_read_in_pages(
@@ -250,12 +250,12 @@ async def test_retries_recorded_by_another_process_are_read_in_pages(
 ) -> None:
     """Found one by one, each would wait for the next search."""
     monkeypatch.setattr(leased_lanes, "TIMES", 4)
-    hooks = await calm.hooks([receiver.url], max_concurrency=1)
+    (hook,) = await calm.hooks([receiver.url], max_concurrency=1)
     for number in range(20):
         await calm.publish(number)
     database, now = calm.services.database, now_ms()
     rows = await database.fetch_all(
-        sa.select(dispatches.c.id).where(dispatches.c.hook_id == hooks[0]).order_by(dispatches.c.id)
+        sa.select(dispatches.c.id).where(dispatches.c.hook_id == hook).order_by(dispatches.c.id)
     )
     async with database.transaction() as tx:
         for number, row in enumerate(rows[-20:]):
@@ -264,6 +264,25 @@ async def test_retries_recorded_by_another_process_are_read_in_pages(
     async with calm.delivering():
         await wait_until(lambda: len(numbers(receiver)) == 20)
     assert numbers(receiver) == list(range(20))
+
+
+async def test_what_waits_for_a_deleted_hook_is_dropped(calm: Inside, receiver: Receiver) -> None:
+    """An event can be committed for a hook that is just being deleted."""
+    database, failed = calm.services.database, metrics.TROUBLE.labels("turn")
+    before = failed._value.get()
+    deleted, other = await calm.hooks([f"{receiver.url}?deleted", f"{receiver.url}?other"])
+    await calm.publish(1)
+    async with database.transaction() as tx:
+        await tx.execute(sa.delete(hooks).where(hooks.c.id == deleted))
+    due = sa.select(dispatches.c.hook_id).where(dispatches.c.next_attempt_at.is_not(None))
+    async with calm.delivering():
+        async with asyncio.timeout(WAIT_S):
+            while await database.fetch_all(due.where(dispatches.c.hook_id == deleted)):
+                pass
+        await wait_until(lambda: numbers(receiver))
+        assert failed._value.get() == before
+    rows = await database.fetch_all(sa.select(deliveries.c.hook_id))
+    assert {row["hook_id"] for row in rows} == {other}
 
 
 async def test_others_learn_immediately_that_nothing_of_their_lane_is_in_flight(
