@@ -155,6 +155,18 @@ async def test_a_stopping_process_without_a_lease_does_not_poll_constantly(servi
     assert await live_owners(services.database) == {other.owner}
 
 
+async def test_a_lease_ends_a_lease_period_after_its_last_renewal(services: Services, fake_clock: list[int]) -> None:
+    here = Leases(services.database, LEASE_MS)
+    assert not here.is_valid
+    for _ in range(2):
+        here.poll_soon()
+        await here.renew(no_lanes)
+        fake_clock[0] += LEASE_MS - 1
+        assert here.is_valid
+    fake_clock[0] += 1
+    assert not here.is_valid
+
+
 # --- Renewal ---------------------------------------------------------------------------------------------------------
 
 
