@@ -87,6 +87,19 @@ def test_the_number_of_pauses_is_limited() -> None:
     assert refusal(lambda: rules.pause(active(once), terms(disable_pause=True), NOW)) == "pause_disabled"
 
 
+def test_the_day_of_the_month_after_a_long_pause_is_kept_after_a_short_one() -> None:
+    begun = NOW + DAY_MS
+    state = rules.unpause(rules.pause(active(terms()), terms(), begun), terms(), begun + 31 * DAY_MS)
+    assert state.period_end == parse_rfc3339("2026-03-31T10:00:00Z")
+    state = rules.next_period(state, terms())
+    state = rules.unpause(rules.pause(state, terms(), begun), terms(), begun)
+    ends = [state.period_end]
+    for _ in range(2):
+        state = rules.next_period(state, terms())
+        ends.append(state.period_end)
+    assert ends == [parse_rfc3339(f"{day}T10:00:00Z") for day in ("2026-04-30", "2026-05-31", "2026-06-30")]
+
+
 def test_the_days_left_do_not_change_during_a_pause() -> None:
     paused = rules.pause(active(terms()), terms(), NOW + 10 * DAY_MS)
     assert {paused.days_left(NOW + days * DAY_MS) for days in (10, 11, 28, 400)} == {18}

@@ -81,6 +81,25 @@ def test_rates_of_an_organization_are_in_its_currency(rates: Rates) -> None:
     assert whose(rates.spend()) == (None, "70.00", "project")
 
 
+def test_a_project_keeps_its_amounts_in_a_currency_with_other_decimals(rates: Rates) -> None:
+    def amounts() -> tuple[Any, Any]:
+        shown = rates.owner.get(f"{rates.studio.project}/billing")["billing"]
+        return shown["hourly_rate"], shown["budget"]["amount"]
+
+    rates.of_project(currency="EUR", hourly_rate=70, budget={"amount": 900})
+    rates.of_project(currency="JPY")
+    assert amounts() == (70, 900)
+    rates.of_project(currency="EUR", hourly_rate=70.5)
+    assert amounts() == (70.5, 900)
+    # What the request replaces need not fit.
+    rates.of_project(currency="JPY", hourly_rate=71)
+    assert amounts() == (71, 900)
+    rates.of_project(currency="EUR", budget={"amount": 900.5})
+    assert amounts() == (71, 900.5)
+    rates.of_project(currency="JPY", budget={"amount": 901})
+    assert amounts() == (71, 901)
+
+
 def test_the_default_of_billable_follows_the_settings(rates: Rates) -> None:
     assert rates.spend()["billable"] is False
     rates.of_organization(billable=True)
