@@ -10,7 +10,7 @@ from workhook.core import json
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import Millis, bigint_param, of_account, plain_table
+from workhook.storage.metadata import Millis, bigint_param, in_project, of_account, plain_table
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
@@ -18,9 +18,7 @@ from workhook.work.kernel.access import Access
 board_filters = plain_table(
     "board_filters",
     of_account("user_id", primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
-    ),
+    in_project(primary_key=True),
     sa.Column("filters", sa.Text, nullable=False),  # JSON object of filter names and values
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_board_filters_repository_id", "repository_id"),

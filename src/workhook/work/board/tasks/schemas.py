@@ -269,13 +269,7 @@ partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=needs_reminder
 # The last assigned task number of each project.
 task_numbers = plain_table(
     "task_numbers",
-    sa.Column(
-        "repository_id",
-        sa.BigInteger,
-        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    in_project(primary_key=True, autoincrement=False),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
