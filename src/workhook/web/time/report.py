@@ -138,12 +138,13 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     """Describe the chart for screen readers."""
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
-    return gettext("Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.") % {
-        "total": format_duration(total.duration_ms),
-        "billable": format_duration(total.billable_ms),
-        "label": most.label,
-        "most": format_duration(most.spent.duration_ms),
-    }
+    return gettext(
+        "Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.",
+        total=format_duration(total.duration_ms),
+        billable=format_duration(total.billable_ms),
+        label=most.label,
+        most=format_duration(most.spent.duration_ms),
+    )
 
 
 async def table(lines: Sequence[ReportLine], by: By) -> bytes:
@@ -279,8 +280,9 @@ async def make_invoice(visit: Visit) -> Response:
         message = gettext("No unbilled time to invoice. Finish running timers first.")
         if ids:
             message = gettext(
-                "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
-            ) % {"number": TIMESHEETS_MAX}
+                "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person.",
+                number=TIMESHEETS_MAX,
+            )
         raise Invalid.at("from", message)
     begun = await drafts.find_presets(visit.database, access)
     group_by = visit.form(InvoiceCreate, "group_by").group_by
