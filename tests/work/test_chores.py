@@ -34,7 +34,7 @@ from workhook.work.board.tasks import actions as task_actions
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES, Chore, Chores, run_once
-from workhook.work.money.credits import ledger
+from workhook.work.money.credits import actions as task_credits
 
 _write = insert_into(probe, "id", "written_at")
 
@@ -209,9 +209,9 @@ async def _fill(services: Services, number: int) -> None:
         task = await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title="Draw"))
         await tx.execute(sa.update(tasks).where(tasks.c.id == task.id).values(deleted_at=number, title=f"t{number}"))
         await tx.execute(sa.update(projects).where(projects.c.id == world.project_id).values(title=f"t{number}"))
-        writer = await ledger.lock_ledger(Write(tx, None, BASE, moment=now_ms()), place)
+        writer = await task_credits.lock_ledger(Write(tx, None, BASE, moment=now_ms()), place)
         position, _ = await writer.expire_due()
-        await writer.append_grant(position, ledger.EntryDetails(), number, now_ms() + number)
+        await writer.append_grant(position, task_credits.EntryDetails(), number, now_ms() + number)
         ended = sa.update(tokens).where(tokens.c.user_id == user.id).values(revoked_at=number, note=f"t{number}")
         await tx.execute(ended)
         token = must(await tx.fetch_one(sa.select(tokens.c.id).where(tokens.c.user_id == user.id)))

@@ -15,7 +15,7 @@ from tests.work.studio import Caller, Studio
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, now_ms, to_millis_text
 from workhook.hooks.actions import deactivate_failing
 from workhook.hooks.queries import find_hook
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import accounts, notifications

@@ -23,7 +23,7 @@ from workhook.delivery.leases import Leases
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
 from workhook.hooks.fan_out import drop_waiting
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.http.calls import Services
 
 KNOWN_MAX = 100_000  # due times; work due at other times is found by a search

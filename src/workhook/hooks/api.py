@@ -12,7 +12,7 @@ from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.health import HookHealth
-from workhook.hooks.records import (
+from workhook.hooks.schemas import (
     AppHookShape,
     ConfigShape,
     DeliveryDetail,

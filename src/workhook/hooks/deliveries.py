@@ -19,7 +19,7 @@ from workhook.hooks import history
 from workhook.hooks.bodies import check_types
 from workhook.hooks.fan_out import send_by_hand, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.records import (
+from workhook.hooks.schemas import (
     DeliveryDetail,
     DeliveryItem,
     DeliveryRequest,

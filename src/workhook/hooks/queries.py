@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_from_row
+from workhook.hooks.schemas import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_from_row
 from workhook.hooks.tables import deliveries, hooks
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor

@@ -49,7 +49,7 @@ async def organization_audit_log_list(call: Call) -> Response:
     selection = audit_queries.parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))
     newest_first, nothing = order == "desc", include == "git"
-    # An OAuth app sees only its own webhooks (`hooks.records.HookViewer`), whose settings are not stored here.
+    # An OAuth app sees only its own webhooks (`hooks.schemas.HookViewer`), whose settings are not stored here.
     hooks = actor_of(call).token_kind != OAUTH.name
     if any(name == audit_queries.LINES for name, _ in weighted(call.header("accept"))):
         body = audit_queries.export_lines(

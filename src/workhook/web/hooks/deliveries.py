@@ -18,7 +18,7 @@ from workhook.hooks import actions, health, history
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_filters
 from workhook.hooks.history import Filters
-from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
+from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, Hook
 from workhook.http.calls import Response
 from workhook.http.messages import disposition
 from workhook.storage import Reader

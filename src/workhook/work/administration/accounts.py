@@ -43,9 +43,9 @@ from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds import calendar_feeds
+from workhook.work.kernel.billing_settings import account_billing, billing_logos
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
 from workhook.work.people.membership import remove_collaborator, remove_member
 

@@ -45,13 +45,13 @@ from workhook.work.files.schemas import (
 )
 from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
+from workhook.work.kernel.billing_settings import billing_logos
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.quota import add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.kernel.settings import billing_logos
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)

@@ -38,7 +38,7 @@ from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.printing import file_name
 from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
-from workhook.work.money.payments.recording import require_capacity, settled
+from workhook.work.money.payments.actions import require_capacity, settled
 from workhook.work.money.payments.schemas import InvoiceReference, OfInvoices
 
 rows = OfInvoices(

@@ -36,7 +36,7 @@ from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Row
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.kernel.access import find_with_access
-from workhook.work.kernel.settings import Party
+from workhook.work.kernel.billing_settings import Party
 from workhook.work.money.invoices import facturx, printing, queries
 from workhook.work.money.invoices.actions import require_issued, visible
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of

@@ -23,8 +23,8 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Fault, Message, compose, phrase
 from workhook.core.money import convert_minor, half_up, parse_decimal
+from workhook.work.kernel.billing_settings import CATEGORIES, Category
 from workhook.work.kernel.durations import amount_minor as worth_of
-from workhook.work.kernel.settings import CATEGORIES, Category
 
 V = TypeVar("V", str, int)
 MILLION = 10**6

@@ -38,9 +38,7 @@ from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import bigint_param, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
-from workhook.work.kernel.people import PersonShape, person_to_response
-from workhook.work.kernel.schemas import RecordPlace
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     BuyerText,
     Category,
     Language,
@@ -54,6 +52,8 @@ from workhook.work.kernel.settings import (
     seller_of,
     to_number,
 )
+from workhook.work.kernel.people import PersonShape, person_to_response
+from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import (
     ISSUED,
