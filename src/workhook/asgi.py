@@ -25,8 +25,7 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
-from workhook.work.administration import accounts as administration
-from workhook.work.administration.deletion import routes
+from workhook.work.administration import accounts, deletion
 from workhook.work.people.invitations import organization, repository
 
 
@@ -47,8 +46,8 @@ def operations(
         *work_operations.OPERATIONS,
         *organization.routes,
         *repository.routes,
-        *administration.routes,
-        *routes,
+        *accounts.routes,
+        *deletion.routes,
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,

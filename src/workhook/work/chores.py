@@ -106,7 +106,7 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
     return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
 
 
-# Every chore of the program, one per line.
+# `process` adds those of deliveries and mail.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
     Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),

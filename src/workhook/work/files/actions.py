@@ -321,7 +321,7 @@ async def require_room(call: Call, access: Access, more_bytes: int, tx: Transact
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
     if tx is not None:
-        add_file(tx, call, memory, access.repository.owner.id, more_bytes, beside=row["bytes"])
+        add_file(tx, call, memory, access.repository.owner.id, more_bytes, other_bytes=row["bytes"])
 
 
 _update_file = (

@@ -117,8 +117,8 @@ async def credit(write: Write, access: Access, invoice: Invoice, wanted: CreditN
     }
     if after.status == "credited":  # the invoice's time can be billed again
         await queries.release(write.tx, invoice.id)
-    beside = {"credit_note": to_response(note)}
-    await change_invoice(write, access, invoice, "credited", values, beside=beside)
+    records = {"credit_note": to_response(note)}
+    await change_invoice(write, access, invoice, "credited", values, extra_records=records)
     return note
 
 

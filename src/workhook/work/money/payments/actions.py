@@ -216,7 +216,8 @@ async def _book(
         "payments": booked_text([*booked_of(invoice.payments), entry]),
         **settled(invoice, after, payment.paid_at),
     }
-    changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    records = {"payment": to_response(payment)}
+    changed = await change_invoice(write, access, invoice, action, values, extra_records=records)
     notify_payment(write, access.repository, invoice.id, payment.id)
     return changed
 
