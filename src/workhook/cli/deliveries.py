@@ -346,7 +346,7 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    from workhook.storage.pages import parse_cursor
+    from workhook.http.lists import parse_cursor
 
     found: list[DeliveryItem] = []
     cursor: str | None = None

@@ -29,11 +29,11 @@ from workhook.hooks.schemas import (
     installation_to_response,
 )
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
+from workhook.http.lists import cursor_at
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import cursor_at
 from workhook.storage.signals import DUE
 
 IDS_MAX = 1000

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from workhook.core.errors import Fault, Invalid, say
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
-from workhook.http.lists import PER_PAGE, link, per_page_of
+from workhook.http.lists import ID_CURSOR, PER_PAGE, cursor_at, link, parse_cursor, per_page_of
 from workhook.http.negotiation import weighted
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
-from workhook.storage.pages import cursor_at, parse_cursor
 
 _VARY = {"Vary": "Accept"}
 _INCLUDED = {"enum": ["web", "git", "all"]}
-_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 
 routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
 
@@ -33,8 +31,8 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
             {"type": "string", "maxLength": audit_queries.PHRASE_MAX_CHARS},
         ),
         Query("include", "`web` and `all` include all entries; `git` is accepted and always empty.", _INCLUDED),
-        Query("after", "Entries after this cursor from a `Link` header.", _CURSOR),
-        Query("before", "Entries before this cursor from a `Link` header.", _CURSOR),
+        Query("after", "Entries after this cursor from a `Link` header.", ID_CURSOR),
+        Query("before", "Entries before this cursor from a `Link` header.", ID_CURSOR),
         Query("order", "`desc`: newest first.", {"enum": ["desc", "asc"], "default": "desc"}),
         PER_PAGE,
     ),

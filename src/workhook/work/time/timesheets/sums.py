@@ -197,8 +197,8 @@ def _record_change(row: str, sign: str, schema: str = "") -> str:
 
 # --- parts of a report: the sums of whole periods, and the timesheets at the ends of the span -------------------------
 
-# A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The changes
-# and the running timesheets are added to the sums.
+# A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The
+# changes and the running timesheets are added to the sums.
 
 ALWAYS = (0, 1 << 52)
 """The span of a report without bounds, longer than any time that can be given."""
