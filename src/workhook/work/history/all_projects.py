@@ -325,7 +325,7 @@ async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived:
 
 # --- the API ----------------------------------------------------------------------------------------------------------
 
-routes = Routes(WORK_API, read="work.read", write="work.write")
+routes = Routes(WORK_API)
 
 
 @routes.get("/tasks", tag="Tasks")

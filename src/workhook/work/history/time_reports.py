@@ -245,7 +245,7 @@ def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
 
 ROWS_MAX = 10_000
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get(

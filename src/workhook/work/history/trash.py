@@ -43,7 +43,7 @@ from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets
 
-routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Trash")
 log = structlog.get_logger(__name__)
 
 KEPT_MS = 30 * DAY_MS

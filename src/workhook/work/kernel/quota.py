@@ -413,7 +413,7 @@ class UsageAnswer(msgspec.Struct):
     success: bool = True
 
 
-routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Users")
 
 
 @routes.get("/organizations/{login}/usage", etag=False)

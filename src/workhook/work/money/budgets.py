@@ -35,7 +35,7 @@ class BudgetAnswer(msgspec.Struct):
     success: bool = True
 
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get("/projects/{id}/budget", etag=False)

@@ -371,7 +371,7 @@ def terms_of(row: Row) -> TimeTerms:
 
 _DOING = "see and change the rates of its members"
 
-routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Users")
 
 
 @routes.get("/organizations/{login}/members/{username}")

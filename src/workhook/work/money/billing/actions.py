@@ -175,7 +175,7 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
 
 _DOING = "see and change its billing settings"
 
-routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Billing")
 
 
 @routes.get("/organizations/{login}/billing")

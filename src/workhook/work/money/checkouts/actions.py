@@ -290,7 +290,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await pause_renewals(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
 
 
-routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Service Checkouts")
 
 
 @routes.get("/projects/{id}/service_checkouts")

@@ -54,7 +54,7 @@ _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 _count = queries.increment_counter(credit_note_numbers, queries.ONE)
 
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/invoices/{invoice_id}/credit_notes")

@@ -341,7 +341,7 @@ async def expire_credits(services: Services, now: int) -> int:
         after = overdue[-1]
 
 
-routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Task Credits")
 
 
 @routes.get("/projects/{id}/task_credits")

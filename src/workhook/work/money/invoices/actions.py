@@ -86,7 +86,7 @@ def notify_payment(write: Write, repository: Repository, invoice_id: str, paymen
 
 _DOING = "change invoices"
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/projects/{id}/invoices")

@@ -378,7 +378,7 @@ PDF = "application/pdf"
 BINARY: Mapping[int, Any] = {200: {"type": "string", "format": "binary"}}
 """The responses of an operation that returns a file."""
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 def parties_now(row: Row) -> tuple[Party, Party]:

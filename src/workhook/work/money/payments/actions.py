@@ -64,7 +64,7 @@ _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.Big
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
 
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/invoices/{invoice_id}/payments")

@@ -95,7 +95,7 @@ _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 _read = row_reader(Service)
 
-routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Services")
 
 
 class ServicesAnswer(msgspec.Struct):
