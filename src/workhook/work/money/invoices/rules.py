@@ -226,7 +226,7 @@ def split_proportionally(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 def rows_text(rows: Iterable[TaxRow]) -> str:
-    return msgspec.json.encode(list(rows)).decode()
+    return json.encode_text(list(rows))
 
 
 def rows_of(text: str) -> tuple[TaxRow, ...]:

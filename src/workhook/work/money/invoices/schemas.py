@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
 from workhook.core.money import Minor, to_amount
@@ -172,7 +173,7 @@ def booked_of(text: str | None) -> list[Booked]:
 
 
 def booked_text(booked: Iterable[Booked]) -> str:
-    return msgspec.json.encode(list(booked)).decode()
+    return json.encode_text(list(booked))
 
 
 def _booked_to_response(text: str, currency: str) -> list[InvoiceEntryShape]:
