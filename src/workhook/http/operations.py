@@ -46,7 +46,7 @@ class Area:
     # but a body must be JSON. "handler": each handler decides by the rules of its protocol (OAuth: RFC 6749; forms of
     # pages).
     undeclared: Literal["refused", "ignored", "handler"] = "handler"
-    # Who may call a GET and any other method, unless `Routes` or an operation says otherwise (`Operation.access`).
+    # The access to a GET, and to any other method, unless `Routes` or an operation overrides it (`Operation.access`).
     read: str | None = None
     write: str | None = None
 
