@@ -38,8 +38,8 @@ from workhook.storage.record_rows import assigned, row_reader, selected, stored_
 from workhook.storage.sweeping import is_database_failure
 from workhook.work.kernel.access import Access, find_access, find_with_access, with_access
 from workhook.work.kernel.billing_settings import DEFAULT_LANGUAGE, account_billing, project_billing
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Listing, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.kernel.scopes import source_of_project

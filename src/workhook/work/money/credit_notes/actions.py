@@ -18,8 +18,8 @@ from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates

@@ -34,8 +34,7 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import Owner, choose_owner
-from workhook.work.kernel.lists import BY_ID, cut_to_size, is_cut
-from workhook.work.kernel.pages import (
+from workhook.work.kernel.list_statements import (
     Columns,
     caller_accounts,
     length,
@@ -43,6 +42,7 @@ from workhook.work.kernel.pages import (
     select_first_per_group,
     with_flag,
 )
+from workhook.work.kernel.lists import BY_ID, cut_to_size, is_cut
 from workhook.work.kernel.record_events import differences, publish_event
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money import issued
