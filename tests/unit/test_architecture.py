@@ -25,7 +25,7 @@ ORDER = (
     Level(("work", "hooks"), siblings=True),
     Level(("delivery",)),
     Level(("web", "git_push"), siblings=True),
-    Level(("cli", "bootstrap", "asgi", "process", "supervisor")),
+    Level(("cli", "bootstrap", "asgi", "chores", "process", "supervisor")),
 )
 
 WORK_ORDER = (

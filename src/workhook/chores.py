@@ -14,6 +14,9 @@ import structlog
 from prometheus_client import Counter
 
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.delivery import retention
+from workhook.delivery.mail import queue as mail
+from workhook.hooks import redelivery
 from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
@@ -106,7 +109,7 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
     return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
 
 
-# `process` adds those of deliveries and mail.
+# Every chore of the program, one per line.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
     Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),
@@ -121,4 +124,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("imported_assignees", MINUTE_S, imported_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", checkouts.EVERY_S, checkouts.begin_due_periods),
+    Chore("deliveries", retention.EVERY_S, retention.prune_old),
+    Chore("redeliveries", redelivery.EVERY_S, redelivery.resume),
+    Chore("mail", HOUR_S, mail.delete_old),
 )
