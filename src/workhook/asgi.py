@@ -57,13 +57,13 @@ def operations(
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 
-def _of_no_server() -> NoReturn:
+def _no_services() -> NoReturn:
     raise AssertionError("these operations are there to be read, not to be called")
 
 
 def described() -> tuple[Operation, ...]:
     """Return all routes for inspection. They cannot be called."""
-    return operations(_of_no_server, _of_no_server)
+    return operations(_no_services, _no_services)
 
 
 def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.AsgiApp:

@@ -39,9 +39,9 @@ from workhook.work.money.invoices.printing import file_name
 from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
 from workhook.work.money.payments.actions import require_capacity, settled
-from workhook.work.money.payments.schemas import InvoiceReference, OfInvoices
+from workhook.work.money.payments.schemas import InvoiceEntries, InvoiceReference
 
-rows = OfInvoices(
+rows = InvoiceEntries(
     CreditNote,
     credit_notes,
     length(*(credit_notes.c[name] for name in ("taxes", "reason", "items"))),

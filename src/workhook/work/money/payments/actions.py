@@ -41,8 +41,8 @@ from workhook.work.money.invoices.actions import (
 from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, InvoiceAnswer, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
+    InvoiceEntries,
     InvoiceReference,
-    OfInvoices,
     Payment,
     PaymentAnswer,
     PaymentCreate,
@@ -58,7 +58,7 @@ BOOKED_MAX = 1000
 Beyond it, only the whole remainder can be paid, refunded or credited, and a payment only up to twice the number.
 """
 
-rows = OfInvoices(Payment, payments)
+rows = InvoiceEntries(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
