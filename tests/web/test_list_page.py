@@ -16,11 +16,11 @@ import workhook.web
 from tests.harness.server import Server
 from tests.web.browser import Browser
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
+from workhook.chores import CHORES, run_once
 from workhook.core.clock import now_ms
 from workhook.core.zones import day_in, zone_of
 from workhook.web import calendar
 from workhook.web.frame.formats import COOKIE, today
-from workhook.work.chores import CHORES, run_once
 
 
 def titles(page: str) -> list[str]:

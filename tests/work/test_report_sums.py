@@ -29,8 +29,8 @@ from workhook.work.board.tasks import actions as task_actions
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.history import time_reports as reports
+from workhook.work.kernel.billing_settings import account_billing
 from workhook.work.kernel.durations import amount_minor
-from workhook.work.kernel.settings import account_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import rules, sums
 from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent

@@ -38,8 +38,8 @@ from workhook.work.history.search import SCOPES, SearchScope
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel import lists as scans
 from workhook.work.kernel.day_bounds import TimeZone, zone_named
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Condition, Order, Scan, created_by, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import (
@@ -325,7 +325,7 @@ async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived:
 
 # --- the API ----------------------------------------------------------------------------------------------------------
 
-routes = Routes(WORK_API, read="work.read", write="work.write")
+routes = Routes(WORK_API)
 
 
 @routes.get("/tasks", tag="Tasks")

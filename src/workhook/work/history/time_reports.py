@@ -30,10 +30,10 @@ from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import find_access, is_insider
+from workhook.work.kernel.billing_settings import account_billing, project_billing
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import ADDRESS_HIDDEN, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import reports
@@ -245,7 +245,7 @@ def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
 
 ROWS_MAX = 10_000
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get(

@@ -15,7 +15,7 @@ from workhook.http.wire_types import read_day_or_moment, with_plus
 from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.work.kernel.settings import account_billing
+from workhook.work.kernel.billing_settings import account_billing
 
 
 def _read_bound(raw: object) -> int | date:
