@@ -235,7 +235,7 @@ async def _page(
         period_names=[(name, gettext(label)) for name, label in PERIODS.items()],
         days="" if period is None else period.title,
         people=await team_of(visit.database, access),
-        currency=total.currency or await drafts.find_currency(visit.database, access),
+        currency=access.repository.currency,
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
         total=total,

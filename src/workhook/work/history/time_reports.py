@@ -16,7 +16,7 @@ from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.core.money import DEFAULT_CURRENCY, UNUSUAL_DIGITS
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
@@ -33,9 +33,7 @@ from workhook.work.kernel.access import find_access, is_insider
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import ADDRESS_HIDDEN, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import reports
 from workhook.work.time.timesheets.queries import people
 from workhook.work.time.timesheets.reports import (
@@ -80,34 +78,8 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-# The currency that each project would be invoiced in. Rates without a currency are stored with the default number of
-# decimal places, so the currency of the last invoice counts only if it has that many.
-_invoiced = projects.alias("invoiced")
-_last_invoice = (
-    sa.select(invoices.c.currency)
-    .where(invoices.c.repository_id == _invoiced.c.repository_id)
-    .order_by(invoices.c.id.desc())
-    .limit(1)
-    .correlate(_invoiced)
-    .scalar_subquery()
-)
-_usual = sa.case(
-    (_last_invoice.not_in([sa.literal_column(f"'{code}'", sa.Text) for code in sorted(UNUSUAL_DIGITS)]), _last_invoice)
-)
-_currencies = (
-    sa.select(
-        _invoiced.c.repository_id,
-        sa.func.coalesce(
-            project_billing.c.currency,
-            account_billing.c.currency,
-            _usual,
-            sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text),
-        ).label("currency"),
-    )
-    .select_from(_invoiced)
-    .outerjoin(project_billing, project_billing.c.repository_id == _invoiced.c.repository_id)
-    .outerjoin(account_billing, account_billing.c.account_id == _invoiced.c.account_id)
-)
+_priced = projects.alias("priced")
+_currency = sa.func.coalesce(_priced.c.currency, sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text))
 
 _FILTERS = ("user", "billable", "invoiced", "project_id")
 _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
@@ -127,11 +99,9 @@ def _sums(group_by: GroupBy, grains: tuple[Granularity, ...], unit_ms: int, name
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
     # Moved or deleted time leaves an empty group.
     of_projects = _added_up(found, keys).having(sa.func.sum(found.c.timesheets) > 0).cte("of_projects")
-    counted = sa.select(of_projects.c.repository_id).scalar_subquery()
-    priced = _currencies.where(_invoiced.c.repository_id.in_(counted)).cte("priced")
     with_currency = (
-        sa.select(of_projects, priced.c.currency)
-        .join_from(of_projects, priced, priced.c.repository_id == of_projects.c.repository_id)
+        sa.select(of_projects, _currency.label("currency"))
+        .join_from(of_projects, _priced, _priced.c.repository_id == of_projects.c.repository_id)
         .subquery("with_currency")
     )
     summed = _added_up(with_currency, (*_GROUP_KEYS[group_by], "currency")).subquery("summed")
