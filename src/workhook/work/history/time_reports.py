@@ -145,9 +145,11 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Granularity
 
 
 async def sum_timesheets(
-    reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
+    reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int, unbilled: bool = False
 ) -> Sequence[ReportGroup]:
     """Return one group for each user (by login), task, project (by ID) or day.
+
+    `unbilled` selects the time that can be put on an invoice, as `timesheets.queries.list_to_invoice` does.
 
     Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
     """
@@ -168,7 +170,8 @@ async def sum_timesheets(
         "now": now,
         "limit": (most := limit * (DAY_MS // unit_ms) if group_by == "day" else limit) + 1,
     }
-    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
+    names = frozenset({*filters, *(["unbilled"] if unbilled else [])})
+    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, names), params)
     groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
     if len(rows) > most or len(groups) > limit:
         message = f"the report has more than {limit} rows; narrow it down with from, to, user, or project_id"

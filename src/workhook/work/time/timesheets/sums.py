@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, metadata, partial_index
 from workhook.storage.schema import ddl, trigger_function
-from workhook.work.time.timesheets.schemas import timesheets
+from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 
 EVERY_S = 10.0
 BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
@@ -262,9 +262,11 @@ def report_parts(
     """Return the rows of `keys` and `SUMS` that a report adds up.
 
     `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository IDs. `names` are
-    the filters: `user`, `billable`, `invoiced`.
+    the filters: `user`, `billable`, `invoiced`, or `unbilled` for what an invoice can claim: finished, billable, and
+    not invoiced.
     """
     found: list[sa.Select[Any]] = []
+    unbilled = "unbilled" in names
     for grain, most in zip(grains, (1, _ENDS), strict=False):
         assert "bucket" not in keys or unit_ms == UNITS[grain], "the periods are the buckets"
         of_grain = _summed(timesheet_sums, keys, _sums.period).where(_sums.grain == sa.literal_column(f"{grain:d}"))
@@ -272,8 +274,12 @@ def report_parts(
     if grains:
         noted = _summed(timesheet_changes, keys, _notes.start_time // unit_ms)
         found.append(noted.where(_within(_notes.start_time, "summed_0")))
-        found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
-    found += [_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS)]
+        if unbilled:  # the sums contain paused timers
+            found.append(_of_timesheets("summed_0", keys, unit_ms, sign=-1).where(sa.text(IS_PAUSED)))
+        else:
+            found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
+    raw = (_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS))
+    found += [each.where(timesheets.c.finished) if unbilled else each for each in raw]
     return sa.union_all(*(_filtered(each, places, names) for each in found))
 
 
@@ -286,6 +292,7 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
         "user": table.c.user_id == user,
         "billable": table.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
         "invoiced": invoiced == sa.bindparam("invoiced", type_=sa.Boolean()),
+        "unbilled": sa.and_(table.c.billable, sa.not_(invoiced)),
     }
     return part.where(table.c.repository_id.in_(places), *(conditions[name] for name in sorted(names)))
 
@@ -297,13 +304,16 @@ def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int])
     return sa.select(*_key_columns(table, keys, bucket), *sums)
 
 
-def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int, sign: Literal[1, -1] = 1) -> sa.Select[Any]:
+    sums: dict[str, sa.ColumnElement[int]] = {
+        "timesheets": sa.literal_column("1"),
+        "duration_ms": _elapsed,
+        "billable_ms": sa.case((timesheets.c.billable, _elapsed), else_=0),
+        "amount_minor": sa.case((_paid, _amount), else_=0),
+    }
     return sa.select(
         *_key_columns(timesheets, keys, timesheets.c.start_time // unit_ms),
-        sa.literal_column("1").label("timesheets"),
-        _elapsed.label("duration_ms"),
-        sa.case((timesheets.c.billable, _elapsed), else_=0).label("billable_ms"),
-        sa.case((_paid, _amount), else_=0).label("amount_minor"),
+        *((each if sign == 1 else -each).label(column) for column, each in sums.items()),
     ).where(_within(timesheets.c.start_time, name))
 
 
