@@ -95,7 +95,7 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[tuple[str | Non
         for key in keys(row, now):
             found.setdefault(key, []).append(row)
     if by == "deadline":
-        order = [key for key in _SPANS if key in found]
+        order: list[str] = [key for key in _SPANS if key in found]
     else:
         order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
     return [(_heading(by, names.get(key, key)), found[key]) for key in order]

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, metadata, partial_index
 from workhook.storage.schema import ddl, trigger_function
@@ -218,9 +218,15 @@ def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
+_spent_on_task = sa.select(sa.func.sum(_elapsed).label("ms")).where(timesheets.c.task_id == sa.bindparam("task_id"))
 _amount = worth_of(_elapsed)
 _paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
 SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
+
+
+async def find_spent_on_task(reader: Reader, task_id: str, now: int) -> int:
+    """Return the milliseconds spent on a task."""
+    return int((await reader.fetch_row(_spent_on_task, {"task_id": task_id, "now": now}))["ms"] or 0)
 
 
 def cover(since: int, to: int, grains: Sequence[Granularity]) -> dict[str, int]:
