@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
 import resource
@@ -46,6 +47,7 @@ OPEN_FILES = 65_536
 FILES_OF_OTHERS = 64  # for the database, name resolution and the log
 CONNECTIONS_LEAST = 8
 BACKLOG = 2048  # connections waiting to be accepted
+M_ARENA_MAX = -8  # from glibc's malloc.h
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 logger = structlog.get_logger(__name__)
@@ -192,7 +194,7 @@ async def serve(
                 await _announce(services, address, say, welcome)
             else:
                 await supervised.report_ready()
-            gc.freeze()
+            _settle_memory()
 
         server = _server(app, settings, ready)
         if delivery is not None:
@@ -253,7 +255,7 @@ async def work(settings: Settings, *, say: Say) -> int:
         async with _watched(services, lambda: {"delivering": delivery.state, **draining.checks()}, say):
             await delivery.start()
             say(log.start_line("workhook: delivering", settings.log_format))
-            gc.freeze()
+            _settle_memory()
             await stopped.wait()
             await delivery.begin_stop()
     return 0
@@ -298,6 +300,7 @@ async def _watched(services: Services, checks: Callable[[], dict[str, str]], say
 
 
 def _prepare_process(settings: Settings) -> None:
+    _share_one_heap()
     log.configure(settings.log_level, settings.log_format)
     os.umask(0o077)  # files are readable only by this user
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -309,6 +312,21 @@ def _prepare_process(settings: Settings) -> None:
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _share_one_heap() -> None:
+    """Let all threads allocate from one heap if the C library is glibc. One for each takes 3 MiB more at rest."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_ARENA_MAX, 1)
+
+
+def _settle_memory() -> None:
+    """Exempt what the start has created from garbage collection, and return what it has freed to the system."""
+    gc.freeze()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 def _files_max() -> int:
