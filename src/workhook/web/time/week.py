@@ -188,6 +188,21 @@ async def week(visit: Visit) -> Response:
     return await week_page(visit, access, wanted, PageForm())
 
 
+async def _sum_up(visit: Visit, access: Access, week: Period, user: str, by: By) -> list[Spell]:
+    """Return the project's time of a week by day and person or task."""
+    zone = zone_of(name := zone_name(visit))
+    query = ReportQuery(
+        group_by="task" if by == "task" else "user",
+        project_id=access.repository.project_id,
+        user=user or UNSET,
+        timezone=name,
+        from_=week.since_ms(zone),
+        to=week.to_ms(zone),
+    )
+    groups = await sum_timesheets(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX, by_day=True)
+    return [Spell(each.day, each.spent.duration_ms, each.user, each.task) for each in groups if each.day]
+
+
 async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Response:
     """Return the page. `wanted` contains its filters, `form` the form that adds an entry."""
     name, now = zone_name(visit), now_ms()
@@ -209,16 +224,7 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
     entries = entries_of(found[:ENTRIES_MAX], now)
     spells, more = spells_of(entries, zone), len(found) > ENTRIES_MAX or found.truncated
     if more:  # the grid has all time, not only that of the listed entries
-        report = ReportQuery(
-            group_by="task" if by == "task" else "user",
-            project_id=access.repository.project_id,
-            user=user or UNSET,
-            timezone=name,
-            from_=shown.since_ms(zone),
-            to=shown.to_ms(zone),
-        )
-        groups = await sum_timesheets(visit.database, visit.actor, report, now=now, limit=ROWS_MAX, by_day=True)
-        spells = [Spell(each.day, each.spent.duration_ms, each.user, each.task) for each in groups if each.day]
+        spells = await _sum_up(visit, access, shown, user, by)
     grid = grid_of(spells, shown, by)
 
     def link(**changes: date | str) -> str:
