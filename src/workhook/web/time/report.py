@@ -119,15 +119,16 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
 
 
-async def _sum_up(visit: Visit, query: ReportQuery) -> Sequence[ReportGroup]:
-    return await sum_timesheets(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
+async def _sum_up(visit: Visit, query: ReportQuery, *, unbilled: bool = False) -> Sequence[ReportGroup]:
+    reader, actor = visit.database, visit.actor
+    return await sum_timesheets(reader, actor, query, now=now_ms(), limit=ROWS_MAX, unbilled=unbilled)
 
 
 async def _find_unbilled(visit: Visit, query: ReportQuery) -> Spent:
     if query.billable is False or query.invoiced is True:
         return Spent()
-    left = msgspec.structs.replace(query, group_by="project", billable=True, invoiced=False)
-    return total_of([ReportLine(each) for each in await _sum_up(visit, left)])
+    whole = msgspec.structs.replace(query, group_by="project", billable=UNSET, invoiced=UNSET)
+    return total_of([ReportLine(each) for each in await _sum_up(visit, whole, unbilled=True)])
 
 
 def total_of(lines: Sequence[ReportLine]) -> Spent:
@@ -236,7 +237,7 @@ async def _page(
         period_names=[(name, gettext(label)) for name, label in PERIODS.items()],
         days="" if period is None else period.title,
         people=await team_of(visit.database, access),
-        currency=total.currency or await drafts.find_currency(visit.database, access),
+        currency=access.repository.currency,
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
         total=total,

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, partial_index, plain_table
 from workhook.storage.schema import ddl, trigger_function
-from workhook.work.time.timesheets.schemas import timesheets
+from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 
 EVERY_S = 10.0
 BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
@@ -216,9 +216,15 @@ def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
+_spent_on_task = sa.select(sa.func.sum(_elapsed).label("ms")).where(timesheets.c.task_id == sa.bindparam("task_id"))
 _amount = worth_of(_elapsed)
 _paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
 SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
+
+
+async def find_spent_on_task(reader: Reader, task_id: str, now: int) -> int:
+    """Return the milliseconds spent on a task."""
+    return int((await reader.fetch_row(_spent_on_task, {"task_id": task_id, "now": now}))["ms"] or 0)
 
 
 def cover(since: int, to: int, grains: Sequence[Granularity]) -> dict[str, int]:
@@ -260,9 +266,11 @@ def report_parts(
     """Return the rows of `keys` and `SUMS` that a report adds up.
 
     `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository IDs. `names` are
-    the filters: `user`, `billable`, `invoiced`.
+    the filters: `user`, `billable`, `invoiced`, or `unbilled` for what an invoice can claim: finished, billable, and
+    not invoiced.
     """
     found: list[sa.Select[Any]] = []
+    unbilled = "unbilled" in names
     for grain, most in zip(grains, (1, _ENDS), strict=False):
         assert "bucket" not in keys or unit_ms == UNITS[grain], "the periods are the buckets"
         of_grain = _summed(timesheet_sums, keys, _sums.period).where(_sums.grain == sa.literal_column(f"{grain:d}"))
@@ -270,8 +278,12 @@ def report_parts(
     if grains:
         changed = _summed(timesheet_changes, keys, _changes.start_time // unit_ms)
         found.append(changed.where(_within(_changes.start_time, "summed_0")))
-        found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
-    found += [_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS)]
+        if unbilled:  # the sums contain paused timers
+            found.append(_of_timesheets("summed_0", keys, unit_ms, sign=-1).where(sa.text(IS_PAUSED)))
+        else:
+            found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
+    raw = (_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS))
+    found += [each.where(timesheets.c.finished) if unbilled else each for each in raw]
     return sa.union_all(*(_filtered(each, places, names) for each in found))
 
 
@@ -284,6 +296,7 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
         "user": table.c.user_id == user,
         "billable": table.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
         "invoiced": invoiced == sa.bindparam("invoiced", type_=sa.Boolean()),
+        "unbilled": sa.and_(table.c.billable, sa.not_(invoiced)),
     }
     return part.where(table.c.repository_id.in_(places), *(conditions[name] for name in sorted(names)))
 
@@ -295,13 +308,16 @@ def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int])
     return sa.select(*_key_columns(table, keys, bucket), *sums)
 
 
-def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int, sign: Literal[1, -1] = 1) -> sa.Select[Any]:
+    sums: dict[str, sa.ColumnElement[int]] = {
+        "timesheets": sa.literal_column("1"),
+        "duration_ms": _elapsed,
+        "billable_ms": sa.case((timesheets.c.billable, _elapsed), else_=0),
+        "amount_minor": sa.case((_paid, _amount), else_=0),
+    }
     return sa.select(
         *_key_columns(timesheets, keys, timesheets.c.start_time // unit_ms),
-        sa.literal_column("1").label("timesheets"),
-        _elapsed.label("duration_ms"),
-        sa.case((timesheets.c.billable, _elapsed), else_=0).label("billable_ms"),
-        sa.case((_paid, _amount), else_=0).label("amount_minor"),
+        *((each if sign == 1 else -each).label(column) for column, each in sums.items()),
     ).where(_within(timesheets.c.start_time, name))
 
 
