@@ -34,15 +34,19 @@ main()
 """
 SERVING = {"httptools", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
-# Needed only by servers with particular features: a proxy, PostgreSQL, migrations, files on S3, sign-in, invoices.
+# Needed only with particular features: pages, mail, replies, a proxy, PostgreSQL, migrations, S3, sign-in, invoices.
 SELDOM = {
     "aiohttp",
     "alembic",
     "argon2",
     "asyncpg",
+    "backports.zstd",
     "boto3",
+    "brotli",
+    "email.headerregistry",
     "jinja2",
     "joserfc",
+    "nh3",
     "obstore",
     "pydantic",
     "segno",

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from email.errors import HeaderParseError
-from email.headerregistry import Address
 from email.utils import parseaddr
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from workhook.core.disclosure import HiddenRepr
+
+if TYPE_CHECKING:
+    from email.headerregistry import Address
 
 ADDRESS_MAX_CHARS = 254  # RFC 5321, 4.5.3.1
 
@@ -78,6 +80,8 @@ def smtp_url(value: Any) -> str:
 
 def parse_sender(text: str) -> Address:
     """Parse `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
+    from email.headerregistry import Address  # a server that sends no mail does not need its 1 MiB
+
     name, spec = parseaddr(text)
     if not spec.isascii() or not is_address(spec) or not text.isprintable():
         raise ValueError("not an e-mail address")

@@ -10,15 +10,7 @@ import gzip
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-
-import brotli
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
+from functools import lru_cache, partial
 
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|\.\d{1,3}|1(?:\.0{0,3})?)", re.ASCII)
@@ -57,15 +49,32 @@ def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
 
 SIZE_MIN = 1024  # bytes; a smaller body takes one packet either way
 
+
+def _zstd(body: bytes, level: int) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd  # takes 1 MiB, which a server without browsers does not need
+
+    return zstd.compress(body, level=level)
+
+
+def _brotli(body: bytes, quality: int) -> bytes:
+    import brotli
+
+    made: bytes = brotli.compress(body, quality=quality)  # the library has no types
+    return made
+
+
 _FAST: Mapping[str, Callable[[bytes], bytes]] = {  # in order of compression for the cost
-    "zstd": lambda body: zstd.compress(body, level=3),
-    "br": lambda body: brotli.compress(body, quality=4),
-    "gzip": lambda body: gzip.compress(body, compresslevel=5, mtime=0),
+    "zstd": partial(_zstd, level=3),
+    "br": partial(_brotli, quality=4),
+    "gzip": partial(gzip.compress, compresslevel=5, mtime=0),
 }
 _SMALL: Mapping[str, Callable[[bytes], bytes]] = {  # for bodies that are compressed once and sent often
-    "br": lambda body: brotli.compress(body, quality=9),
-    "zstd": lambda body: zstd.compress(body, level=15),
-    "gzip": lambda body: gzip.compress(body, compresslevel=9, mtime=0),
+    "br": partial(_brotli, quality=9),
+    "zstd": partial(_zstd, level=15),
+    "gzip": partial(gzip.compress, compresslevel=9, mtime=0),
 }
 
 ENCODINGS = tuple(_SMALL)

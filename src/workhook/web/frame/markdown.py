@@ -13,7 +13,6 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import nh3
 from markupsafe import Markup
 
 from workhook.core.caching import TextCache
@@ -35,6 +34,7 @@ from workhook.work.discussion.markdown import (
 from workhook.work.kernel.access import Access
 
 if TYPE_CHECKING:
+    import nh3
     from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
 
@@ -150,6 +150,8 @@ def _plain(text: str) -> Markup:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
+    import nh3
+
     return nh3.Cleaner(
         tags=set(_TAGS),
         attributes=_ATTRIBUTES,

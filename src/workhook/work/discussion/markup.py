@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-import nh3
-
 from workhook.core.errors import Message, Number, compose, phrase
 from workhook.http.parameters import TEXT_MAX_BYTES
 
@@ -61,6 +59,8 @@ def _require_size(text: str, counted: Message) -> None:
 
 def clean(text: str) -> str:
     """Keep only the elements above, and `href` as the only attribute. Idempotent. Raises `ValueError`."""
+    import nh3  # an idle server does not need its 1.5 MiB
+
     if text.count("<") > TAGS_MAX:
         raise ValueError(compose("text with at most {} tags", Number(TAGS_MAX)))
     cleaned = nh3.clean(

@@ -16,7 +16,7 @@ import structlog
 from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.core.ids import lower_bound_id, new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call, Services
@@ -45,13 +45,13 @@ from workhook.work.files.schemas import (
 )
 from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
+from workhook.work.kernel.billing_settings import billing_logos
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.quota import add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.kernel.settings import billing_logos
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -233,7 +233,7 @@ async def find_place(
     row = await tx.fetch_one(_folder_to_fill, params)
     if row is None:
         await find_access(tx, actor, project_id)
-        raise Invalid(faults=[Fault(field="folder", message="folder must belong to the project")])
+        raise Invalid.at("folder", "folder must belong to the project")
     folder = _folder_of(row)
     return to_access(row, actor), FileFolder(folder.id, folder.title)
 
@@ -248,7 +248,7 @@ async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> 
     row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
     if row is None:
         message = "task_id: the file's project has no such task"
-        raise Invalid(faults=[Fault(field="task_id", code="not_found", message=message)])
+        raise Invalid.at("task_id", message, code="not_found")
     return task_id
 
 
@@ -321,7 +321,7 @@ async def require_room(call: Call, access: Access, more_bytes: int, tx: Transact
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
     if tx is not None:
-        add_file(tx, call, memory, access.repository.owner.id, more_bytes, beside=row["bytes"])
+        add_file(tx, call, memory, access.repository.owner.id, more_bytes, other_bytes=row["bytes"])
 
 
 _update_file = (

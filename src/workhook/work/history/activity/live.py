@@ -25,7 +25,7 @@ from prometheus_client import Counter
 
 from workhook.core import json
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Fault, Invalid, TooManyRequests, Unavailable, say
+from workhook.core.errors import Invalid, TooManyRequests, Unavailable, say
 from workhook.events import order
 from workhook.events.payloads import to_show
 from workhook.http import messages
@@ -422,7 +422,7 @@ async def follow(services: Services, repository_id: int, listener: Listener, aft
     return stream
 
 
-routes = Routes(WORK_API, "Activity", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Activity")
 LAST_EVENT_ID = "Last-Event-ID"
 _EventId = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="Send everything after this event. Default: new events only.")
@@ -469,5 +469,5 @@ def _last_event(call: Call, otherwise: int | None) -> int | None:
         return otherwise
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         message = f"{LAST_EVENT_ID} must be the ID of an event"
-        raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])
+        raise Invalid.at(LAST_EVENT_ID, message)
     return int(text)

@@ -38,9 +38,7 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.upload import FILE_FIELD, FORM, Admit, parameters_of, read_form
 from workhook.work.kernel.access import find_access, get_owned_account
-from workhook.work.kernel.record_events import differences, record_audit
-from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     DEFAULT_FORMAT,
     DEFAULT_LANGUAGE,
     AccountBilling,
@@ -57,6 +55,8 @@ from workhook.work.kernel.settings import (
     budget_to_response,
     project_billing,
 )
+from workhook.work.kernel.record_events import differences, record_audit
+from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.rules import rate_fault
 from workhook.work.money.invoices.schemas import invoices, is_issued
@@ -170,12 +170,12 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
         )
         code = "too_many_decimals"
     message = say("currency: {} is not valid in {}, where {}; {}", words, after, why, remedy)
-    return Invalid(faults=[Fault(field="currency", code=code, message=message)])
+    return Invalid.at("currency", message, code=code)
 
 
 _DOING = "see and change its billing settings"
 
-routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Billing")
 
 
 @routes.get("/organizations/{login}/billing")
@@ -339,7 +339,7 @@ async def _with_budget(
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
     if edit is not None and (time_ms is None) == (amount is None):
         message = "budget: specify either hours or an amount, or null for no budget"
-        raise Invalid(faults=[Fault(field="budget", message=message)])
+        raise Invalid.at("budget", message)
     minor = None if amount is None else to_minor(amount, billing.money, "budget.amount")
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
@@ -357,7 +357,7 @@ async def _with_budget(
 def _check_rate(billing: AccountBilling | ProjectBilling) -> None:
     """Raise `Invalid` if the tax rate and its category do not match."""
     if wrong := rate_fault(billing.tax_millionths, billing.tax_category):
-        raise Invalid(faults=[Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))])
+        raise Invalid.at("tax_category", compose("{}: {}", "tax_category", wrong))
 
 
 # --- the logo on invoices ---------------------------------------------------------------------------------------------

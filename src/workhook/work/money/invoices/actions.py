@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, phrase, say
+from workhook.core.errors import Conflict, Invalid, NotFound, compose, phrase, say
 from workhook.core.zones import day_in, is_known
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -86,7 +86,7 @@ def notify_payment(write: Write, repository: Repository, invoice_id: str, paymen
 
 _DOING = "change invoices"
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/projects/{id}/invoices")
@@ -140,11 +140,11 @@ async def change_invoice(
     values: Mapping[str, object],
     *,
     more_changes: Changes | None = None,
-    beside: Mapping[str, msgspec.Struct] | None = None,
+    extra_records: Mapping[str, msgspec.Struct] | None = None,
 ) -> Invoice:
     """Write the values, publish the event, notify people and return the updated invoice.
 
-    An invoice that is sent without a number gets the next one. `beside` are further records of the event, by name.
+    An invoice that is sent without a number gets the next one. For `extra_records`, see `RecordEvent`.
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).with_overdue_at()
     if action == "sent" and before.invoice_number is None:
@@ -153,7 +153,9 @@ async def change_invoice(
         await write.tx.execute(queries.update, {**values_of(after), "invoice_id": after.id})
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
-    await publish_event(write, access.repository, "invoice", action, record, changes=changes, extra_records=beside)
+    await publish_event(
+        write, access.repository, "invoice", action, record, changes=changes, extra_records=extra_records
+    )
     if action in TOLD_ACTIONS:
         notify_invoice(write, access.repository, after.id, action)
     return after
@@ -284,7 +286,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         raise Conflict(message, code=f"invoice_{invoice.status}")
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
         message = phrase("invoice_items: the invoice has no lines; add some before sending it")
-        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+        raise Invalid.at("invoice_items", message, code="empty")
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_parties(invoice, settings, access)
@@ -301,11 +303,11 @@ def _require_parties(invoice: Invoice, settings: InvoiceSettings, access: Access
         if who == "buyer":
             sentence = "buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first"
             message = say(sentence, f"/projects/{access.repository.project_id}/billing")
-        raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
+        raise Invalid.at(f"{who}.vat_id", message, code="missing")
     zone = settings.seller.timezone
     if zone is not None and not is_known(zone):  # the invoice would permanently use the days of another zone
         message = say("seller.timezone: unknown time zone {}; choose another time zone in {} first", zone, account)
-        raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
+        raise Invalid.at("seller.timezone", message)
 
 
 @routes.post("/invoices/{invoice_id}/void")

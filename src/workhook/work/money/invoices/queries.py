@@ -23,18 +23,18 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import bigint_param, insert_into, metadata, of_account
+from workhook.storage.metadata import bigint_param, insert_into, of_account, plain_table
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, is_insider, with_access
+from workhook.work.kernel.billing_settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import BY_USER, Condition, Filter, Listing, Words, with_place
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import ProjectRef, Scope, Source
-from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
@@ -50,16 +50,14 @@ from workhook.work.money.invoices.settings import LogoFile, buyer_of_row, seller
 from workhook.work.money.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
 from workhook.work.time.timesheets.schemas import timesheets
 
-invoice_numbers = sa.Table(
+invoice_numbers = plain_table(
     "invoice_numbers",
-    metadata,
     of_account("account_id", primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
-invoice_year_numbers = sa.Table(
+invoice_year_numbers = plain_table(
     "invoice_year_numbers",
-    metadata,
     of_account("account_id", primary_key=True),
     sa.Column("year", sa.BigInteger, primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),

@@ -11,7 +11,7 @@ from decimal import Decimal
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid, Number, say
+from workhook.core.errors import Conflict, Invalid, Number, say
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, to_amount, to_minor
 from workhook.core.records import to_response
@@ -41,8 +41,8 @@ from workhook.work.money.invoices.actions import (
 from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, InvoiceAnswer, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
+    InvoiceEntries,
     InvoiceReference,
-    OfInvoices,
     Payment,
     PaymentAnswer,
     PaymentCreate,
@@ -58,13 +58,13 @@ BOOKED_MAX = 1000
 Beyond it, only the whole remainder can be paid, refunded or credited, and a payment only up to twice the number.
 """
 
-rows = OfInvoices(Payment, payments)
+rows = InvoiceEntries(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
 
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/invoices/{invoice_id}/payments")
@@ -167,7 +167,7 @@ def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflic
         return left
     amount = to_minor(asked, invoice.currency, "amount", maximum_minor=TOTAL_MAX_MINOR)
     if amount > left:
-        raise Invalid(faults=[Fault(field="amount", code=code, message=more)])
+        raise Invalid.at("amount", more, code=code)
     return amount
 
 
@@ -187,7 +187,7 @@ def _new(
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
         message = "paid_at must not be more than a day in the future; record the payment when it arrives"
-        raise Invalid(faults=[Fault(field="paid_at", message=message)])
+        raise Invalid.at("paid_at", message)
     assert invoice.invoice_number is not None, "it is issued"
     return Payment(
         id=new_id("pay"),
@@ -216,7 +216,8 @@ async def _book(
         "payments": booked_text([*booked_of(invoice.payments), entry]),
         **settled(invoice, after, payment.paid_at),
     }
-    changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    records = {"payment": to_response(payment)}
+    changed = await change_invoice(write, access, invoice, action, values, extra_records=records)
     notify_payment(write, access.repository, invoice.id, payment.id)
     return changed
 
