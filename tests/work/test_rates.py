@@ -91,7 +91,7 @@ def test_a_project_keeps_its_amounts_in_a_currency_with_other_decimals(rates: Ra
     assert amounts() == (70, 900)
     rates.of_project(currency="EUR", hourly_rate=70.5)
     assert amounts() == (70.5, 900)
-    # What the request replaces need not fit.
+    # Amounts that the request replaces need not fit.
     rates.of_project(currency="JPY", hourly_rate=71)
     assert amounts() == (71, 900)
     rates.of_project(currency="EUR", budget={"amount": 900.5})
