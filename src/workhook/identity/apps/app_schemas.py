@@ -126,7 +126,12 @@ else:
             *((name, int, 0) for name in ("forks", "forks_count", "open_issues", "open_issues_count", "size")),
             *((name, int, 0) for name in ("stargazers_count", "watchers", "watchers_count")),
             ("topics", tuple[str, ...], ()),
-            *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
+            ("custom_properties", dict[str, str], {}),
+            *(
+                (f"has_{name}", bool, False)
+                for name in ("issues", "projects", "wiki", "pages", "downloads", "discussions")
+            ),
+            *((name, bool, False) for name in ("is_template", "allow_forking", "web_commit_signoff_required")),
         ],
         bases=(RepositoryShape,),
         namespace={"__doc__": "A repository, with every key that typed clients expect."},
