@@ -106,7 +106,7 @@ def test_the_user_the_organization_and_the_repository_are_parsed(github: GitHub[
     user, organization = (rest.users.get_by_username(name).parsed_data for name in (world.owner, world.organization))
     assert (user.login, user.blog, organization.login) == (world.owner, "", world.organization)
     assert rest.meta.root().parsed_data.emails_url.endswith("/user/emails")
-    assert rest.meta.get_all_versions().parsed_data[0] > "2026"
+    assert [str(each) for each in rest.meta.get_all_versions().parsed_data] == ["2026-03-10", "2022-11-28"]
 
 
 def test_the_user_and_errors_are_parsed(github: GitHub[Any], world: World) -> None:
