@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, Millis, numbered_table, partial_index, plain_table
 
-events = sa.Table(
+events = numbered_table(
     "events",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user it belongs to
     sa.Column("repository_id", sa.BigInteger),  # null: it concerns the account itself
     sa.Column("name", sa.Text, nullable=False),
@@ -25,7 +23,6 @@ events = sa.Table(
     sa.Column("published", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("traceparent", sa.Text),  # the trace of the causing request, passed on to deliveries
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
-    sqlite_autoincrement=True,
     info={GROWS: True},
 )
 # The activity of a project, in order.
@@ -37,9 +34,8 @@ partial_index(
     "ix_events_actor", events.c.repository_id, events.c.actor_id, events.c.name, events.c.id, where=events.c.listed
 )
 
-event_keys = sa.Table(
+event_keys = plain_table(
     "event_keys",
-    metadata,
     sa.Column("scope", sa.Text, primary_key=True),  # r{repository_id} or o{account_id}
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False),  # SHA-256 of the event published under the key

@@ -23,7 +23,7 @@ from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Call, Place, Response
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import Millis, bigint_param, insert_into, metadata
+from workhook.storage.metadata import Millis, bigint_param, insert_into, plain_table
 from workhook.storage.sweeping import AgedRows
 
 HEADER = "Idempotency-Key"
@@ -32,9 +32,8 @@ PRUNE_BATCH = 1000
 KEY_MAX_CHARS = 255
 KEY_PATTERN = "[!-~]([ -~]*[!-~])?"  # printable ASCII; header values neither begin nor end with a space
 
-idempotency_keys = sa.Table(
+idempotency_keys = plain_table(
     "idempotency_keys",
-    metadata,
     sa.Column("token_id", sa.BigInteger, sa.ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
     # SHA-256 of method, path, query and body, followed by the rights: JSON of [account ID, repository ID, rank] for

@@ -139,7 +139,7 @@ WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     409: {"archived": Conflict("The project is archived.", code="archived")},
     412: {"changed": PreconditionFailed("This has changed since you read it. Fetch it again before changing it.")},
     415: {"not JSON": UnsupportedMediaType("Send JSON (Content-Type: application/json), not text/plain.")},
-    422: {"missing field": Invalid(faults=[Fault(field="title", code="missing", message="title is required")])},
+    422: {"missing field": Invalid.at("title", "title is required", code="missing")},
     429: {"no requests left": TooManyRequests("API rate limit exceeded. Wait until the time in X-RateLimit-Reset.")},
 }
 _HOOK_FAULT = Fault(resource="Hook", field="url", code="custom", message="url cannot be blank")

@@ -136,7 +136,7 @@ async def set_member(
 ) -> None:
     """Add a member or change their role. Raises `Invalid` if the last owner would lose the role."""
     if role not in ("owner", "member"):
-        raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
+        raise Invalid.at("role", "role must be owner or member")
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     if role == "owner":
         await tx.execute(_set_member, params)
@@ -181,7 +181,7 @@ async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) 
         if organization.login not in await list_owned_alone(tx, user):
             return was
         message = _last_owner(user, organization.login)
-    raise Invalid(faults=[Fault(field="role", message=message)])
+    raise Invalid.at("role", message)
 
 
 async def set_collaborator(
@@ -194,7 +194,7 @@ async def set_collaborator(
     base: str | None = None,
 ) -> None:
     if role not in ("read", "write", "admin"):
-        raise Invalid(faults=[Fault(field="role", message="role must be read, write, or admin")])
+        raise Invalid.at("role", "role must be read, write, or admin")
     params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     await tx.execute(_set_collaborator, params)
     if role != "admin":  # the user may have been an admin
@@ -217,9 +217,9 @@ async def issue_token(
     """Issue a classic personal access token. Raises `Invalid` for an unknown scope."""
     if unknown := sorted(set(scopes) - set(SCOPES)):
         message = f"{', '.join(unknown)}: unknown; use {', '.join(SCOPES)}"
-        raise Invalid(faults=[Fault(field="scopes", message=message)])
+        raise Invalid.at("scopes", message)
     if user.kind != "user":
-        raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
+        raise Invalid.at("user", f"{user.login} is not a user")
     expires_at = None if expires_in_days is None else now_ms() + round(expires_in_days * DAY_MS)
     return await issue(tx, CLASSIC, user.id, scopes=scopes, note=note, expires_at=expires_at)
 

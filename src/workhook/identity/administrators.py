@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, say
+from workhook.core.errors import Invalid, say
 from workhook.identity import audit
 from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, administrators
@@ -67,4 +67,4 @@ async def require_another_administrator(tx: Transaction, user: Account) -> None:
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_other_administrators, {"user_id": user.id}) is None:
         message = say("{} is the last active administrator; appoint another one first", user.login)
-        raise Invalid(faults=[Fault(field="login", message=message)])
+        raise Invalid.at("login", message)

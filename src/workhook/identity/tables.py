@@ -12,7 +12,16 @@ from typing import Literal, get_args
 import sqlalchemy as sa
 
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import GROWS, BigId, Millis, numbered_table, of_account, partial_index, plain_table
+from workhook.storage.metadata import (
+    GROWS,
+    BigId,
+    Millis,
+    in_project,
+    numbered_table,
+    of_account,
+    partial_index,
+    plain_table,
+)
 from workhook.storage.record_rows import table_columns
 
 accounts = plain_table(
@@ -65,9 +74,7 @@ partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where
 
 collaborators = plain_table(
     "collaborators",
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
-    ),
+    in_project(primary_key=True),
     of_account("user_id", primary_key=True),
     sa.Column("role", sa.Text, nullable=False),  # read | write | admin
     sa.Column("created_at", Millis, nullable=False),
@@ -78,7 +85,7 @@ collaborators = plain_table(
 invitations = numbered_table(
     "invitations",
     of_account("account_id", nullable=False),  # the organization, or the owner of the repository
-    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+    in_project(nullable=True),
     of_account("user_id"),  # the invited user; null: the owner of the e-mail address
     sa.Column("email", sa.Text),
     sa.Column("role", sa.Text, nullable=False),  # owner | member, or in a repository: read | write | admin | client
@@ -209,9 +216,7 @@ installation_repositories = plain_table(
     sa.Column(
         "installation_id", sa.BigInteger, sa.ForeignKey("installations.id", ondelete="CASCADE"), primary_key=True
     ),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
-    ),
+    in_project(primary_key=True),
     sa.Index("ix_installation_repositories_repository_id", "repository_id"),
 )
 
@@ -355,7 +360,7 @@ def reference_columns() -> list[sa.Column[object]]:
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
         of_account("account_id", nullable=False),  # it owns the project, or the notification is about it
-        sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+        in_project(nullable=True),
         *(sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE")) for name, (target, kind) in _ABOUT.items()),
         sa.Column("payment_id", sa.Text),  # deleted with its invoice
         sa.Column("invitation_id", sa.BigInteger, sa.ForeignKey("invitations.id", ondelete="CASCADE")),

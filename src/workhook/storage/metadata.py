@@ -58,10 +58,10 @@ def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.T
     return sa.Index(name, *columns, info={"where": where}, **options)
 
 
-def in_project() -> sa.Column[Any]:
+def in_project(*, nullable: bool = False, **options: Any) -> sa.Column[Any]:
     """Return the column `repository_id` of a table whose rows belong to a project and are deleted with it."""
     project = sa.ForeignKey("projects.repository_id", ondelete="CASCADE")
-    return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
+    return sa.Column("repository_id", sa.BigInteger, project, nullable=nullable, **options)
 
 
 def of_account(name: str, **options: Any) -> sa.Column[Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Invalid
 from workhook.http import parameters
 from workhook.http.calls import Response
 from workhook.http.messages import disposition
@@ -179,7 +179,7 @@ async def _select(visit: Visit, place: Organization, chosen: AuditFilter) -> Sel
             found = parse_phrase(f"created:{chosen.since or '*'}..{chosen.until or '*'}", place.account.id)
         except Invalid:
             message = gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24.")
-            raise Invalid(faults=[Fault(field="since", message=message)]) from None
+            raise Invalid.at("since", message) from None
     actor = await _login_of(visit, place, chosen.actor) or chosen.actor
     return msgspec.structs.replace(
         found,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from msgspec import UNSET
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Invalid
 from workhook.core.zones import start_of
 from workhook.http import lists
 from workhook.http.calls import Response
@@ -76,7 +76,7 @@ async def grant(visit: Visit) -> Response:
         day, zone = read_day(typed), await find_zone(visit.database, access.repository.id)
         if day is None:
             message = gettext("Enter the last day as a date, such as 2026-11-20.")
-            raise Invalid(faults=[Fault(field="expires_at", message=message)])
+            raise Invalid.at("expires_at", message)
         expires["expires_at"] = to_millis_text(start_of(day + timedelta(days=1), zone))
     return await _append(visit, access, GRANT, gettext("Credits granted."), **expires)
 

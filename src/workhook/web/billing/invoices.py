@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, amount_of
 from workhook.core.zones import calendar_day, day_in, end_of
 from workhook.http import lists
@@ -369,7 +369,7 @@ async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> Cred
 def _chosen(found: Sequence[T], text: str, field: str) -> T:
     """Return the row with the index `text`. Raises `Invalid`."""
     if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
-        raise Invalid(faults=[Fault(field=field, message=gettext("Choose an option from the list."))])
+        raise Invalid.at(field, gettext("Choose an option from the list."))
     return found[int(text)]
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import msgspec
 from msgspec import UNSET
 
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
@@ -102,7 +102,7 @@ async def subscribe(visit: Visit) -> Response:
     service_id, _, price_id = visit.fields.get("service", "").partition(" ")
     try:
         if not service_id:
-            raise Invalid(faults=[Fault(field="service", code="missing", message=gettext("Choose a service."))])
+            raise Invalid.at("service", gettext("Choose a service."), code="missing")
         create = visit.form(
             ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from workhook.core.clock import MINUTE_MS, now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found
+from workhook.core.errors import Conflict, Invalid, NotFound, require_found
 from workhook.http.calls import Response
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
@@ -66,7 +66,7 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
         answer = await api.repository_collaborators_set(write, login, body)
     except NotFound:  # the same for unknown logins and for strangers whom the visitor may not invite
         message = gettext("No user has the login “%(login)s”.", login=who)
-        raise Invalid(faults=[Fault(field="who", message=message)]) from None
+        raise Invalid.at("who", message) from None
     if answer.status == 201:
         return gettext("%(login)s invited.", login=login)
     return await _said(write, access, login, gettext("%(login)s added to the project."))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import Fault, Invalid, NotFound, require_found
+from workhook.core.errors import Invalid, NotFound, require_found
 from workhook.http.calls import Response
 from workhook.identity import invitations
 from workhook.identity.context import Write
@@ -103,14 +103,14 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         return sentence % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
         message = gettext("%(login)s is already in %(place)s.", login=who, place=called(place.account))
-        raise Invalid(faults=[Fault(field="who", message=message)])
+        raise Invalid.at("who", message)
     try:
         person = (await api.find_user(write, who)).account
         login = person.login
         membership = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
     except NotFound:
         message = gettext("No user has the login “%(login)s”.", login=who)
-        raise Invalid(faults=[Fault(field="who", message=message)]) from None
+        raise Invalid.at("who", message) from None
     if membership.state != "pending":
         return gettext("%(login)s is now a member.", login=called(person)), None
     pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)

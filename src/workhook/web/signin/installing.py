@@ -159,7 +159,7 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
     if sent.selection != "selected" or not (names or sent.ticked):
-        raise Invalid(faults=[Fault("selection", message=text("Choose all projects or select at least one."))])
+        raise Invalid.at("selection", text("Choose all projects or select at least one."))
     known = {key_of(each.name): each.id for each in await find_repositories(tx, place, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:

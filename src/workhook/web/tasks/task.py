@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, Malformed, NotFound, require_found, say
+from workhook.core.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, require_found, say
 from workhook.events.payloads import to_show
 from workhook.http.calls import Response
 from workhook.http.parameters import TITLE_MAX_CHARS
@@ -112,7 +112,7 @@ async def edit_task(visit: Visit) -> Response:
         access.require_not_client()  # no response may reveal whether a client guessed the rate
     edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
-        raise Invalid(faults=[Fault(field=name, code="missing", message=say("{} must not be empty", name))])
+        raise Invalid.at(name, say("{} must not be empty", name), code="missing")
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)

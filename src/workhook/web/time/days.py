@@ -78,7 +78,7 @@ def read_duration(text: str) -> int:
 
 
 def _no_duration(message: str) -> Invalid:
-    return Invalid(faults=[Fault(field="duration", message=message)])
+    return Invalid.at("duration", message)
 
 
 PERIOD_MAX_DAYS = 366

@@ -114,7 +114,7 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
         groups = await _sum_up(visit, query)
     except Invalid:
         message = gettext("The report has too many rows. Choose a shorter period or a single person.")
-        raise Invalid(faults=[Fault(field="by", message=message)]) from None
+        raise Invalid.at("by", message) from None
     lines = [ReportLine(each) for each in groups]
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
 
@@ -281,7 +281,7 @@ async def make_invoice(visit: Visit) -> Response:
             message = gettext(
                 "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
             ) % {"number": TIMESHEETS_MAX}
-        raise Invalid(faults=[Fault(field="from", message=message)])
+        raise Invalid.at("from", message)
     begun = await drafts.find_presets(visit.database, access)
     group_by = visit.form(InvoiceCreate, "group_by").group_by
     wanted = msgspec.structs.replace(InvoiceCreate(timesheet_ids=list(ids), group_by=group_by), **begun.texts)

@@ -10,18 +10,15 @@ from workhook.core import json
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import Millis, bigint_param, metadata, of_account
+from workhook.storage.metadata import Millis, bigint_param, in_project, of_account, plain_table
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
 # One row per user and project with a filtered board.
-board_filters = sa.Table(
+board_filters = plain_table(
     "board_filters",
-    metadata,
     of_account("user_id", primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
-    ),
+    in_project(primary_key=True),
     sa.Column("filters", sa.Text, nullable=False),  # JSON object of filter names and values
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_board_filters_repository_id", "repository_id"),

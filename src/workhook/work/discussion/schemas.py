@@ -15,7 +15,7 @@ from workhook.http.parameters import Converter, LongText, Transform
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import NOT_PRIVATE, BigId, in_project, metadata, of_account, partial_index
+from workhook.storage.metadata import NOT_PRIVATE, in_project, metadata, numbered_table, of_account, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.discussion.markdown import prepare_names
 from workhook.work.discussion.markup import read_markup
@@ -212,10 +212,8 @@ PLACES = {
 
 
 # IDs increase over time. `user_id` is the mentioned person, `author_id` the author.
-mentions = sa.Table(
+mentions = numbered_table(
     "mentions",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     in_project(),
     of_account("user_id", nullable=False),
     sa.Column("author_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
@@ -224,5 +222,4 @@ mentions = sa.Table(
     *(sa.UniqueConstraint(name, "user_id") for name in PLACES),
     sa.Index("ix_mentions_user_id", "user_id", "id"),
     sa.Index("ix_mentions_repository_id", "repository_id"),
-    sqlite_autoincrement=True,
 )

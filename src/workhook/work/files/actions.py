@@ -16,7 +16,7 @@ import structlog
 from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.core.ids import lower_bound_id, new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call, Services
@@ -233,7 +233,7 @@ async def find_place(
     row = await tx.fetch_one(_folder_to_fill, params)
     if row is None:
         await find_access(tx, actor, project_id)
-        raise Invalid(faults=[Fault(field="folder", message="folder must belong to the project")])
+        raise Invalid.at("folder", "folder must belong to the project")
     folder = _folder_of(row)
     return to_access(row, actor), FileFolder(folder.id, folder.title)
 
@@ -248,7 +248,7 @@ async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> 
     row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
     if row is None:
         message = "task_id: the file's project has no such task"
-        raise Invalid(faults=[Fault(field="task_id", code="not_found", message=message)])
+        raise Invalid.at("task_id", message, code="not_found")
     return task_id
 
 

@@ -21,7 +21,7 @@ from workhook.core.records import (
 )
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
-from workhook.storage.metadata import NOT_PRIVATE, in_project, metadata, partial_index
+from workhook.storage.metadata import NOT_PRIVATE, in_project, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.files.links import Links
 from workhook.work.kernel.people import PersonShape
@@ -143,17 +143,15 @@ def file_to_response(file: File, links: Links) -> Wire[File]:
     return to_response(msgspec.structs.replace(file, file_link=links(file.id)))
 
 
-folders = sa.Table(
+folders = plain_table(
     "folders",
-    metadata,
     in_project(),
     *table_columns(Folder),
     sa.Index("ix_folders_repository_id", "repository_id"),
 )
 
-files = sa.Table(
+files = plain_table(
     "files",
-    metadata,
     in_project(),
     # A deleted folder may contain files that were deleted before it.
     sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),

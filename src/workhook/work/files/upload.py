@@ -144,7 +144,7 @@ class Form:
         name = part.filename if name is None else name
         if part.name == FILE_FIELD and name:
             if self.has_file:
-                raise Invalid(faults=[Fault(field=FILE_FIELD, message=say("{} must be one file", FILE_FIELD))])
+                raise Invalid.at(FILE_FIELD, say("{} must be one file", FILE_FIELD))
             self.has_file = self._is_content = True
             self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
@@ -156,9 +156,7 @@ class Form:
         self._text += data
         if len(self._text) > FIELD_MAX_BYTES and not self._part.filename:
             name = shown(self._part.name or "")
-            raise Invalid(
-                faults=[Fault(field=name, message=say("{} must be text of at most {} bytes", name, FIELD_MAX_BYTES))]
-            )
+            raise Invalid.at(name, say("{} must be text of at most {} bytes", name, FIELD_MAX_BYTES))
         del self._text[FIELD_MAX_BYTES + 1 :]  # of a file that is not wanted
 
     def _end(self) -> None:

@@ -24,24 +24,21 @@ from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader
-from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
+from workhook.storage.metadata import Millis, bigint_param, in_project, insert_into, numbered_table, of_account
 from workhook.work.board.tasks.assigned import list_assigned
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
 
-calendar_feeds = sa.Table(
+calendar_feeds = numbered_table(
     "calendar_feeds",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
     # None for the feed of the tasks assigned to the person.
-    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+    in_project(nullable=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in the feed's URL
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_calendar_feeds_user_id", "user_id", "repository_id"),
     sa.Index("ix_calendar_feeds_repository_id", "repository_id"),
-    sqlite_autoincrement=True,
 )
 
 REQUESTS_MAX = 120

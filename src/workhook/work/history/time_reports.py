@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, UNUSUAL_DIGITS
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
@@ -202,7 +202,7 @@ async def sum_timesheets(
     groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
     if len(rows) > most or len(groups) > limit:
         message = f"the report has more than {limit} rows; narrow it down with from, to, user, or project_id"
-        raise Invalid(faults=[Fault(field="group_by", message=message)])
+        raise Invalid.at("group_by", message)
     return groups
 
 

@@ -23,7 +23,7 @@ from workhook.core.records import HIDDEN, NOT_STORED, EventSchema, JsonForm, Jso
 from workhook.core.zones import NAME_MAX_CHARS, zone_fault, zone_or_utc
 from workhook.http.parameters import IN_CAPITALS, ON_ONE_LINE, Converter, Currency, Rule, Transform
 from workhook.http.wire_types import wire_number
-from workhook.storage.metadata import in_project, metadata, of_account
+from workhook.storage.metadata import in_project, of_account, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import MoneyAboveZero, Rate
@@ -500,23 +500,20 @@ class ProjectBilling(Record, frozen=True):
 
 
 # Accounts without a row use the defaults.
-account_billing = sa.Table(
+account_billing = plain_table(
     "account_billing",
-    metadata,
     of_account("account_id", primary_key=True),
     *table_columns(AccountBilling),
 )
-project_billing = sa.Table(
+project_billing = plain_table(
     "project_billing",
-    metadata,
     in_project(),
     *table_columns(ProjectBilling),
     sa.PrimaryKeyConstraint("repository_id"),
 )
 # A logo on a sent invoice is kept. `blob` is the name of its content; see `storage.blobs`.
-billing_logos = sa.Table(
+billing_logos = plain_table(
     "billing_logos",
-    metadata,
     of_account("account_id", nullable=False, index=True),
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("content_type", sa.Text, nullable=False),

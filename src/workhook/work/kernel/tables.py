@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from workhook.core.records import HIDDEN, NOT_STORED, EventSchema, Record, Timestamp, resource_id
 from workhook.identity.schemas import placeholder_address
-from workhook.storage.metadata import in_project, metadata
+from workhook.storage.metadata import in_project, plain_table
 from workhook.storage.record_rows import table_columns
 
 
@@ -33,18 +33,16 @@ def without_address(client: Client) -> Client:
     return msgspec.structs.replace(client, email=placeholder_address(client.username))
 
 
-clients = sa.Table(
+clients = plain_table(
     "clients",
-    metadata,
     in_project(),
     *table_columns(Client, user_id=sa.ForeignKey("accounts.id")),
     sa.UniqueConstraint("repository_id", "user_id"),
     sa.Index("ix_clients_user", "user_id", "repository_id"),
 )
 
-import_links = sa.Table(
+import_links = plain_table(
     "import_links",
-    metadata,
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), primary_key=True),
     sa.Column("source", sa.Text, primary_key=True),  # trello | asana | github | csv
     sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, with the ID in the other service
@@ -56,9 +54,8 @@ import_links = sa.Table(
 )
 """Records created by imports, so that a repeated import creates no duplicates."""
 
-unmatched_assignees = sa.Table(
+unmatched_assignees = plain_table(
     "unmatched_assignees",
-    metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     in_project(),
     sa.Column("source", sa.Text, nullable=False),

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, require_found, say
+from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, require_found, say
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -255,7 +255,7 @@ def _require_admin(access: Access, doing: str) -> None:
 
 
 def _invalid(message: str, code: str = "invalid") -> Invalid:
-    return Invalid(faults=[Fault(field="username", code=code, message=message)])
+    return Invalid.at("username", message, code=code)
 
 
 # --- an organization -------------------------------------------------------------------------------------------------

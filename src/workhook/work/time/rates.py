@@ -28,7 +28,7 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
-from workhook.storage.metadata import bigint_param, insert_into, metadata, of_account
+from workhook.storage.metadata import bigint_param, in_project, insert_into, of_account, plain_table
 from workhook.storage.record_rows import assigned
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import get_owned_account
@@ -36,23 +36,16 @@ from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
 from workhook.work.kernel.settings import PersonRateInput, PersonRateShape, RoundMode, account_billing, project_billing
 
-project_rates = sa.Table(
+project_rates = plain_table(
     "project_rates",
-    metadata,
-    sa.Column(
-        "repository_id",
-        sa.BigInteger,
-        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    in_project(primary_key=True),
     of_account("user_id", primary_key=True),
     sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),
     sa.Index("ix_project_rates_user", "user_id"),
 )
 
-member_rates = sa.Table(
+member_rates = plain_table(
     "member_rates",
-    metadata,
     of_account("account_id", primary_key=True),
     of_account("user_id", primary_key=True),
     sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),

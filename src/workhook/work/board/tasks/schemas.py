@@ -40,7 +40,7 @@ from workhook.core.zones import end_of
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
-from workhook.storage.metadata import GROWS, in_project, metadata, of_account, partial_index
+from workhook.storage.metadata import GROWS, in_project, of_account, partial_index, plain_table
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.storage.schema import ddl, trigger_function
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
@@ -195,9 +195,8 @@ class Column(Record, frozen=True):
     rank: Annotated[int, HIDDEN, Stored("position")]
 
 
-columns = sa.Table(
+columns = plain_table(
     "columns",
-    metadata,
     in_project(),
     *table_columns(Column),
     # Increases with every change to the order of the column's tasks, so that a transaction that waited for the row's
@@ -214,9 +213,8 @@ def completes(stage: str | None, finished: bool) -> bool:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-task_buckets = sa.Table(
+task_buckets = plain_table(
     "task_buckets",
-    metadata,
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `column_order.new_bucket_id`
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="CASCADE"), nullable=False),
     sa.Column("rank", sa.BigInteger, nullable=False),
@@ -226,9 +224,8 @@ task_buckets = sa.Table(
 
 LATER_THAN_ALL, EARLIER_THAN_ALL = 1 << 62, -1
 
-tasks = sa.Table(
+tasks = plain_table(
     "tasks",
-    metadata,
     in_project(),
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL"), index=True),
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
@@ -270,38 +267,28 @@ needs_reminder = sa.and_(
 partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=needs_reminder)
 
 # The last assigned task number of each project.
-task_numbers = sa.Table(
+task_numbers = plain_table(
     "task_numbers",
-    metadata,
-    sa.Column(
-        "repository_id",
-        sa.BigInteger,
-        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    in_project(primary_key=True, autoincrement=False),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
 # The pushed commits that have closed a task; each does so only once.
-closing_commits = sa.Table(
+closing_commits = plain_table(
     "closing_commits",
-    metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("commit_id", sa.Text, primary_key=True),
 )
 
-task_assignees = sa.Table(
+task_assignees = plain_table(
     "task_assignees",
-    metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     of_account("user_id", primary_key=True),
     sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 
-task_blockers = sa.Table(
+task_blockers = plain_table(
     "task_blockers",
-    metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("blocker_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     sa.Index("ix_task_blockers_blocker", "blocker_id", "task_id"),

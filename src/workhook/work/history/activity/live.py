@@ -25,7 +25,7 @@ from prometheus_client import Counter
 
 from workhook.core import json
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Fault, Invalid, TooManyRequests, Unavailable, say
+from workhook.core.errors import Invalid, TooManyRequests, Unavailable, say
 from workhook.events import order
 from workhook.events.payloads import to_show
 from workhook.http import messages
@@ -469,5 +469,5 @@ def _last_event(call: Call, otherwise: int | None) -> int | None:
         return otherwise
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         message = f"{LAST_EVENT_ID} must be the ID of an event"
-        raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])
+        raise Invalid.at(LAST_EVENT_ID, message)
     return int(text)

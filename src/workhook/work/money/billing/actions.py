@@ -170,7 +170,7 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
         )
         code = "too_many_decimals"
     message = say("currency: {} is not valid in {}, where {}; {}", words, after, why, remedy)
-    return Invalid(faults=[Fault(field="currency", code=code, message=message)])
+    return Invalid.at("currency", message, code=code)
 
 
 _DOING = "see and change its billing settings"
@@ -339,7 +339,7 @@ async def _with_budget(
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
     if edit is not None and (time_ms is None) == (amount is None):
         message = "budget: specify either hours or an amount, or null for no budget"
-        raise Invalid(faults=[Fault(field="budget", message=message)])
+        raise Invalid.at("budget", message)
     minor = None if amount is None else to_minor(amount, billing.money, "budget.amount")
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
@@ -357,7 +357,7 @@ async def _with_budget(
 def _check_rate(billing: AccountBilling | ProjectBilling) -> None:
     """Raise `Invalid` if the tax rate and its category do not match."""
     if wrong := rate_fault(billing.tax_millionths, billing.tax_category):
-        raise Invalid(faults=[Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))])
+        raise Invalid.at("tax_category", compose("{}: {}", "tax_category", wrong))
 
 
 # --- the logo on invoices ---------------------------------------------------------------------------------------------

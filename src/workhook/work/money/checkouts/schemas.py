@@ -15,7 +15,7 @@ from workhook.core.zones import zone_or_utc
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
-from workhook.storage.metadata import Millis, in_project, metadata
+from workhook.storage.metadata import Millis, in_project, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
 from workhook.work.money.checkouts.rules import State, Status, Terms, months_between
@@ -136,9 +136,8 @@ class Checkout(Record, frozen=True):
         return zone_or_utc(self.timezone)
 
 
-service_checkouts = sa.Table(
+service_checkouts = plain_table(
     "service_checkouts",
-    metadata,
     in_project(),
     sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
     sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
@@ -153,9 +152,8 @@ service_checkouts = sa.Table(
 )
 
 # One row per started period; its key ensures that a period is billed only once.
-service_checkout_periods = sa.Table(
+service_checkout_periods = plain_table(
     "service_checkout_periods",
-    metadata,
     sa.Column(
         "service_checkout_id", sa.Text, sa.ForeignKey("service_checkouts.id", ondelete="CASCADE"), primary_key=True
     ),

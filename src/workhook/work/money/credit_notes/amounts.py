@@ -213,7 +213,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
         bases[one.key] = bases.get(one.key, 0) + item.amount_minor
     if not any(bases.values()):
         message = "invoice_items: the lines add up to 0; a credit note must credit an amount"
-        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+        raise Invalid.at("invoice_items", message, code="empty")
     for one in rates.rows:
         if bases.get(one.key, 0) > one.left.base:
             raise _more_than_due("invoice_items", one.left.base, invoice, rate_words(one.billed), before_tax=True)
@@ -253,7 +253,7 @@ def _find(rates: Rates, rate: TaxRate, path: str) -> RateBalance:
     else:
         code = "not_on_invoice"
         message = say("{}: the invoice has no lines at this rate; its rates are {}", field, has)
-    raise Invalid(faults=[Fault(field=field, code=code, message=message)])
+    raise Invalid.at(field, message, code=code)
 
 
 def rate_words(row: TaxRow) -> str:
@@ -269,4 +269,4 @@ def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, b
         message = say("{}: at the tax rate {}, at most {} can still be credited", field, rate, money)
     if before_tax:
         message = say("{}: at the tax rate {}, at most {} before tax can still be credited", field, rate, money)
-    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
+    return Invalid.at(field, message, code="more_than_due")

@@ -21,7 +21,7 @@ from workhook.core.records import (
     resource_id,
 )
 from workhook.http.parameters import Transform
-from workhook.storage.metadata import in_project, metadata, of_account
+from workhook.storage.metadata import in_project, of_account, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import MoneyAboveZero
@@ -91,9 +91,8 @@ class CreditNote(Record, frozen=True):
 
 
 # Rows are never changed. `items` is JSON as in invoices. `position` is the number within the invoice, in commit order.
-credit_notes = sa.Table(
+credit_notes = plain_table(
     "credit_notes",
-    metadata,
     in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
@@ -104,9 +103,8 @@ credit_notes = sa.Table(
     sa.Index("ix_credit_notes_repository_id", "repository_id", "id"),
 )
 
-credit_note_numbers = sa.Table(
+credit_note_numbers = plain_table(
     "credit_note_numbers",
-    metadata,
     of_account("account_id", primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
 )

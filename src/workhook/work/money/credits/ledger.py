@@ -378,7 +378,7 @@ async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     position, _ = await writer.expire_due()
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
         message = say("amount must not raise the balance above {}", HUNDREDTHS_MAX)
-        raise Invalid(faults=[Fault(field="amount", message=message)])
+        raise Invalid.at("amount", message)
     return await writer.append_grant(position, details, wanted.amount, if_set(wanted.expires_at))
 
 

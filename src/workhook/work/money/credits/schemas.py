@@ -12,7 +12,7 @@ from workhook.core.errors import Fault
 from workhook.core.money import Hundredths
 from workhook.core.records import DESCRIBED, HIDDEN, EventSchema, JsonName, Record, Timestamp, Wire, resource_id
 from workhook.http.parameters import LongText, Moment
-from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.metadata import in_project, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import CreditsAboveZero
@@ -86,9 +86,8 @@ class TaskCredit(Record, frozen=True):
 _SPEND_READS = ("id", "expires_at", "remaining_minor", "amount_minor")
 
 # The amounts of entries never change.
-task_credits = sa.Table(
+task_credits = plain_table(
     "task_credits",
-    metadata,
     in_project(),
     *table_columns(TaskCredit),
     sa.Column("task_id", sa.Text),

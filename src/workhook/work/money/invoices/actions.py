@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, phrase, say
+from workhook.core.errors import Conflict, Invalid, NotFound, compose, phrase, say
 from workhook.core.zones import day_in, is_known
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -284,7 +284,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         raise Conflict(message, code=f"invoice_{invoice.status}")
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
         message = phrase("invoice_items: the invoice has no lines; add some before sending it")
-        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+        raise Invalid.at("invoice_items", message, code="empty")
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_parties(invoice, settings, access)
@@ -301,11 +301,11 @@ def _require_parties(invoice: Invoice, settings: InvoiceSettings, access: Access
         if who == "buyer":
             sentence = "buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first"
             message = say(sentence, f"/projects/{access.repository.project_id}/billing")
-        raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
+        raise Invalid.at(f"{who}.vat_id", message, code="missing")
     zone = settings.seller.timezone
     if zone is not None and not is_known(zone):  # the invoice would permanently use the days of another zone
         message = say("seller.timezone: unknown time zone {}; choose another time zone in {} first", zone, account)
-        raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
+        raise Invalid.at("seller.timezone", message)
 
 
 @routes.post("/invoices/{invoice_id}/void")

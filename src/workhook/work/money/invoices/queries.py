@@ -23,7 +23,7 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import bigint_param, insert_into, metadata, of_account
+from workhook.storage.metadata import bigint_param, insert_into, of_account, plain_table
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
@@ -50,16 +50,14 @@ from workhook.work.money.invoices.settings import LogoFile, buyer_of_row, seller
 from workhook.work.money.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
 from workhook.work.time.timesheets.schemas import timesheets
 
-invoice_numbers = sa.Table(
+invoice_numbers = plain_table(
     "invoice_numbers",
-    metadata,
     of_account("account_id", primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
 
-invoice_year_numbers = sa.Table(
+invoice_year_numbers = plain_table(
     "invoice_year_numbers",
-    metadata,
     of_account("account_id", primary_key=True),
     sa.Column("year", sa.BigInteger, primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),

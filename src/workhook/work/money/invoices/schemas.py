@@ -36,7 +36,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import Converter, Currency, DayOrMoment, LongText, Money, Rule, Transform
 from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import bigint_param, in_project, metadata, partial_index
+from workhook.storage.metadata import bigint_param, in_project, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape, person_to_response
 from workhook.work.kernel.schemas import RecordPlace
@@ -486,9 +486,8 @@ IS_OPEN = "status IN ('sent', 'partially_paid')"
 # five are often left out. `taxes` is `[[rate in millionths, category, base, tax], …]`. `payments` and `credit_notes`
 # are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too. `credit_type` is `true` or
 # `false`.
-invoices = sa.Table(
+invoices = plain_table(
     "invoices",
-    metadata,
     in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),

@@ -11,7 +11,7 @@ from decimal import Decimal
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid, Number, say
+from workhook.core.errors import Conflict, Invalid, Number, say
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, to_amount, to_minor
 from workhook.core.records import to_response
@@ -167,7 +167,7 @@ def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflic
         return left
     amount = to_minor(asked, invoice.currency, "amount", maximum_minor=TOTAL_MAX_MINOR)
     if amount > left:
-        raise Invalid(faults=[Fault(field="amount", code=code, message=more)])
+        raise Invalid.at("amount", more, code=code)
     return amount
 
 
@@ -187,7 +187,7 @@ def _new(
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
         message = "paid_at must not be more than a day in the future; record the payment when it arrives"
-        raise Invalid(faults=[Fault(field="paid_at", message=message)])
+        raise Invalid.at("paid_at", message)
     assert invoice.invoice_number is not None, "it is issued"
     return Payment(
         id=new_id("pay"),

@@ -24,7 +24,7 @@ from workhook.core.records import (
 from workhook.http.parameters import ON_ONE_LINE, DayOrMoment
 from workhook.identity.tables import accounts
 from workhook.storage import Row
-from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.metadata import in_project, partial_index, plain_table
 from workhook.storage.record_rows import row_reader, selected, table_columns
 from workhook.work.kernel.access import with_access
 from workhook.work.kernel.lists import Filter, Listing, Order, Weight
@@ -91,9 +91,8 @@ class Payment(Record, frozen=True):
 
 
 # Rows are never changed. `position` is the number within the invoice, in commit order.
-payments = sa.Table(
+payments = plain_table(
     "payments",
-    metadata,
     in_project(),
     sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),

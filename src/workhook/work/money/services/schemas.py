@@ -28,7 +28,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import CreditsAmount, Currency, LongText, Money, Title, WebAddress
 from workhook.http.wire_types import Url
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import Millis, metadata, of_account, partial_index
+from workhook.storage.metadata import Millis, of_account, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 
 PRICES_MAX = 50
@@ -142,9 +142,8 @@ class ServiceAnswer(msgspec.Struct):
     success: bool = True
 
 
-services = sa.Table(
+services = plain_table(
     "services",
-    metadata,
     of_account("account_id", nullable=False),
     *table_columns(Service),
     # JSON: the prices on offer, in order. They are stored in the row so that its lock covers them.
@@ -155,9 +154,8 @@ services = sa.Table(
 )
 
 # All prices, including former ones. They never change, so checkouts keep theirs.
-service_prices = sa.Table(
+service_prices = plain_table(
     "service_prices",
-    metadata,
     sa.Column("service_id", sa.Text, sa.ForeignKey("services.id", ondelete="CASCADE"), nullable=False, index=True),
     *table_columns(ServicePrice),
 )

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, parse_rfc3339, to_millis_text
-from workhook.core.errors import Conflict, Fault, Invalid, say
+from workhook.core.errors import Conflict, Invalid, say
 from workhook.core.records import Record, Stored
 from workhook.work.kernel.durations import whole_seconds
 
@@ -75,7 +75,7 @@ def created(requested: RequestedTimes, now: int) -> Times:
         return started(begun)
     if requested.duration_ms is None and requested.start is None:
         message = "start_time or duration is required with end_time"
-        raise Invalid(faults=[Fault(field="start_time", code="missing", message=message)])
+        raise Invalid.at("start_time", message, code="missing")
     start, end = requested.start, requested.end
     if start is None:
         end = now if end is None else end
@@ -163,7 +163,7 @@ def _finished(start: int, end: int | None, duration_ms: int | None, requested: R
 
 
 def _wrong(field: str, message: str) -> Invalid:
-    return Invalid(faults=[Fault(field=field, message=message)])
+    return Invalid.at(field, message)
 
 
 def _require_past(start: int, now: int) -> None:

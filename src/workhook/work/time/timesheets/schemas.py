@@ -15,7 +15,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import Converter, LongText, Moment
 from workhook.http.wire_types import WIRE_TYPE, Time
 from workhook.identity.schemas import Repository
-from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
+from workhook.storage.metadata import GROWS, in_project, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.day_bounds import Bound, TimeZone
 from workhook.work.kernel.durations import decimal_hours, format_duration, format_duration_with_units
@@ -205,9 +205,8 @@ IS_PAUSED = "NOT finished AND NOT is_active AND billable"
 """Paused billable time. The condition of a partial index; statements must repeat it verbatim to use the index."""
 
 # A timesheet is kept when its task is purged. While a timer runs, `duration_ms` is the time before `running_since`.
-timesheets = sa.Table(
+timesheets = plain_table(
     "timesheets",
-    metadata,
     in_project(),
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),

@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, partial_index, plain_table
 from workhook.storage.schema import ddl, trigger_function
 from workhook.work.time.timesheets.schemas import timesheets
 
@@ -49,9 +49,8 @@ UNITS = {
 NOBODY, NO_TASK = 0, ""
 """The keys of sums over all people or all tasks, and of time without a task."""
 
-timesheet_changes = sa.Table(
+timesheet_changes = plain_table(
     "timesheet_changes",
-    metadata,
     # Without foreign keys, because notes of a project that is removed in the meantime are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
@@ -69,9 +68,8 @@ timesheet_changes = sa.Table(
     info={GROWS: True},
 )
 
-timesheet_sums = sa.Table(
+timesheet_sums = plain_table(
     "timesheet_sums",
-    metadata,
     sa.Column("repository_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("grain", sa.SmallInteger, primary_key=True),
     sa.Column("period", sa.BigInteger, primary_key=True),
