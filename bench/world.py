@@ -25,7 +25,7 @@ from workhook.events.tables import events
 from workhook.hooks import actions as hook_actions
 from workhook.hooks.bodies import parse_hook
 from workhook.hooks.fan_out import insert_dispatches
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.identity import actions, queries

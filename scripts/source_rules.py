@@ -151,19 +151,19 @@ def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]
             yield f"{where}, its sibling"
 
 
-def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
-    """Yield imports from a subpackage of an area into a later one, a sibling, or one missing from the order.
+def layer_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
+    """Yield imports from a layer of an area into a later one, a sibling, or one missing from the order.
 
-    A module directly in the area may import every subpackage, but not the other way round.
+    A module directly in the area may import every layer, but not the other way round.
     """
-    ranks = {room: rank for rank, level in enumerate(order) for room in level.areas}
+    ranks = {layer: rank for rank, level in enumerate(order) for layer in level.areas}
     top = f"{PACKAGE}.{area}."
     if not source.module.startswith(top):
         return
     here = source.module.removeprefix(top).split(".")[0]
     if here not in ranks:
         if source.is_package or "." in source.module.removeprefix(top):
-            yield f"{source.path}:1: the room {here!r} is not in the order of {area}"
+            yield f"{source.path}:1: the layer {here!r} is not in the order of {area}"
         return
     for line, name in imported_modules(source):
         there = name.removeprefix(top).split(".")[0]

@@ -25,8 +25,7 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
-from workhook.work.administration import accounts as administration
-from workhook.work.administration.deletion import routes
+from workhook.work.administration import accounts, deletion
 from workhook.work.people.invitations import organization, repository
 
 
@@ -47,8 +46,8 @@ def operations(
         *work_operations.OPERATIONS,
         *organization.routes,
         *repository.routes,
-        *administration.routes,
-        *routes,
+        *accounts.routes,
+        *deletion.routes,
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
@@ -58,13 +57,13 @@ def operations(
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 
-def _of_no_server() -> NoReturn:
+def _no_services() -> NoReturn:
     raise AssertionError("these operations are there to be read, not to be called")
 
 
 def described() -> tuple[Operation, ...]:
     """Return all routes for inspection. They cannot be called."""
-    return operations(_of_no_server, _of_no_server)
+    return operations(_no_services, _no_services)
 
 
 def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.AsgiApp:

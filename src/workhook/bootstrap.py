@@ -143,10 +143,10 @@ def _register_answers() -> None:
 
 
 async def _end_work(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.money.checkouts import billing
+    from workhook.work.money.checkouts import actions as checkouts
     from workhook.work.time.timesheets import timers
 
-    await billing.rights_lost(tx, loss)
+    await checkouts.rights_lost(tx, loss)
     await timers.rights_lost(tx, loss)
 
 

@@ -19,6 +19,7 @@ import uvicorn
 
 from workhook.asgi import build_app, build_watch_app
 from workhook.bootstrap import open_services
+from workhook.chores import CHORES, Chores
 from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
@@ -26,18 +27,14 @@ from workhook.core.errors import OperatorError
 from workhook.core.limited_process import is_running
 from workhook.core.mail_address import parse_sender, parse_smtp_url
 from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts need them in every process
-from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.mail.queue import delete_old
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
-from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
 from workhook.http.routing import AsgiApp
 from workhook.http.system import own_metrics
 from workhook.supervisor import Supervised, Supervisor
-from workhook.work.chores import CHORES, HOUR_S, Chore, Chores
 
 if TYPE_CHECKING:
     from workhook.delivery.mail.mailer import Mailer
@@ -53,11 +50,6 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 logger = structlog.get_logger(__name__)
 Welcome = Callable[[Services, str], Awaitable[None]]
 Say = Callable[[str], None]
-
-
-DELIVERIES = Chore("deliveries", retention.EVERY_S, retention.prune_old)
-REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
-MAIL = Chore("mail", HOUR_S, delete_old)
 
 
 class Delivery:
@@ -80,7 +72,7 @@ class Delivery:
                 remedy="Raise `ulimit -n`.",
             )
         self._worker = Worker(services, self._sender)
-        self._chores = Chores(services, (*CHORES, DELIVERIES, REDELIVERIES, MAIL))
+        self._chores = Chores(services, CHORES)
         self._drain_s = settings.drain_s
         self._services = services
         self._mailer: Mailer | None = None

@@ -17,7 +17,7 @@ from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import actions, publishing
 from workhook.hooks.bodies import parse_hook
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
 from workhook.identity.tokens.lookup import find_actor

@@ -37,7 +37,7 @@ from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import Profile, Signer
 from workhook.delivery.worker import Worker
 from workhook.events.tables import events
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.hooks.tables import dispatches, hooks, workers
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository

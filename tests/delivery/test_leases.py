@@ -29,9 +29,9 @@ from tests.harness.waiting import WAIT_S
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.core.errors import Unavailable
-from workhook.delivery import leased_lanes, leases, membership, metrics, queries, worker
+from workhook.delivery import lane_assignment, leased_lanes, leases, metrics, queries, worker
+from workhook.delivery.lane_assignment import VIEWS_MAX, LaneAssignment, Snapshot, View, WorkerRow
 from workhook.delivery.leases import Leases
-from workhook.delivery.membership import VIEWS_MAX, LaneAssignment, Snapshot, View, WorkerRow
 from workhook.hooks.tables import dispatches, workers
 from workhook.http.calls import Services
 from workhook.storage import Database
@@ -127,7 +127,7 @@ async def test_a_process_that_could_not_renew_gives_expired_ones_a_lease_period(
 
     fake_clock[0] += LEASE_MS // 2
     with monkeypatch.context() as away:
-        away.setattr(membership, "renew", is_away)
+        away.setattr(lane_assignment, "renew", is_away)
         with pytest.raises(Unavailable):
             await here.renew(no_lanes)
     await expire_lease(services.database, other.owner)
@@ -146,7 +146,7 @@ async def test_a_stopping_process_without_a_lease_does_not_poll_constantly(servi
     for each in (stops, other):
         await each.renew(no_lanes)
     async with services.database.transaction() as tx:
-        await membership.remove(tx, [stops.owner])
+        await lane_assignment.remove(tx, [stops.owner])
     stops.begin_leaving()
     await stops.renew(no_lanes)
     stops.poll_soon()  # an attempt has ended
@@ -218,7 +218,7 @@ async def test_a_process_that_cannot_renew_reports_it(site: Inside, monkeypatch:
     async with site.delivering() as made:
         await wait_until(lambda: made.state == "ok")
         with monkeypatch.context() as away:
-            away.setattr(membership, "renew", is_away)
+            away.setattr(lane_assignment, "renew", is_away)
             await wait_until(lambda: "database" in made.state)
         await wait_until(lambda: made.state == "ok")
 
@@ -230,16 +230,16 @@ async def test_lanes_that_others_left_are_served_immediately(calm: Inside, recei
     database = calm.services.database
     hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
-        lease, lanes = made._leased.leases, made._leased.leases.membership
+        lease, lanes = made._leased.leases, made._leased.leases.assignment
         await wait_until(lambda: lanes.settled)
         async with database.transaction() as tx:
-            generation = await membership.join(tx, "elsewhere/1/x", 3_600_000)
+            generation = await lane_assignment.join(tx, "elsewhere/1/x", 3_600_000)
         lease.poll_soon()
         await wait_until(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
         await wait_until(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
-            await membership.remove(tx, ["elsewhere/1/x"])
+            await lane_assignment.remove(tx, ["elsewhere/1/x"])
         lease.poll_soon()
         await wait_until(lambda: len(numbers(receiver)) == len(hooks))
     assert numbers(receiver) == [1] * len(hooks)
@@ -275,12 +275,12 @@ async def test_others_learn_immediately_that_nothing_of_their_lane_is_in_flight(
     (hook,) = await calm.hooks([receiver.url])
     async with calm.delivering() as made:
         lease = made._leased.leases
-        await wait_until(lambda: lease.membership.settled)
+        await wait_until(lambda: lease.assignment.settled)
         await calm.publish(1)
         await wait_until(lambda: numbers(receiver))
         other = next(name for name in map(str, count()) if View(1, [lease.owner, name]).owner_of(hook) == name)
         async with database.transaction() as tx:
-            await membership.join(tx, other, 3_600_000)
+            await lane_assignment.join(tx, other, 3_600_000)
         database.signals.send(WORKERS, (0,))
         try:
             await wait_for_in_flight(database, lease.owner, [hook])
@@ -324,7 +324,7 @@ class Process:
     """The state which `Leases` and `LeasedLanes` have in a real process."""
 
     owner: str
-    membership: LaneAssignment
+    assignment: LaneAssignment
     epoch: int = 0
     good_until: int = 0
     in_flight: Counter[int] = field(default_factory=Counter)  # attempts of the current lease
@@ -334,7 +334,7 @@ class Process:
 
     def lose(self) -> None:
         self.epoch = self.good_until = 0
-        self.membership.clear()
+        self.assignment.clear()
         self.left_over += self.in_flight
         self.in_flight.clear()
         self.read = None
@@ -373,7 +373,7 @@ class Processes(RuleBasedStateMachine):
     @rule(process=made)
     def beat(self, process: Process) -> None:
         """Renew the lease, or join again if others have removed the process."""
-        may = process.membership.may_work_on
+        may = process.assignment.may_work_on
         finishing = frozenset(lane for lane in process.in_flight if not may(lane))
         row = self._row(process)
         if row is None and process.leaving:
@@ -385,7 +385,7 @@ class Processes(RuleBasedStateMachine):
             process.epoch = self.generation
             self.rows[process.owner] = Row(self.generation, self.now + LEASE, self.generation)
         else:
-            row.until, row.acknowledged, row.finishing = self.now + LEASE, process.membership.generation, finishing
+            row.until, row.acknowledged, row.finishing = self.now + LEASE, process.assignment.generation, finishing
         process.good_until = self.now + LEASE
         process.read = self._seen()
 
@@ -402,7 +402,7 @@ class Processes(RuleBasedStateMachine):
         if not any((each.owner, each.epoch) == (process.owner, process.epoch) for each in seen.members):
             process.lose()
         else:
-            process.membership.apply(seen)
+            process.assignment.apply(seen)
 
     @rule(process=made)
     def turn(self, process: Process) -> None:
@@ -437,7 +437,7 @@ class Processes(RuleBasedStateMachine):
     def start(self, process: Process, lanes: set[int]) -> None:
         for lane in lanes:
             good = self.now < process.good_until and not process.leaving
-            if good and process.membership.may_work_on(lane) and not process.left_over[lane]:
+            if good and process.assignment.may_work_on(lane) and not process.left_over[lane]:
                 process.in_flight[lane] += 1
 
     @rule(process=made, lanes=st.sets(st.sampled_from(LANES)))
@@ -458,7 +458,7 @@ class Processes(RuleBasedStateMachine):
             workers = [
                 each.owner
                 for each in self.processes
-                if self.now < each.good_until and (each.in_flight[lane] or each.membership.may_work_on(lane))
+                if self.now < each.good_until and (each.in_flight[lane] or each.assignment.may_work_on(lane))
             ]
             assert len(workers) <= 1, (lane, workers)
 
@@ -474,7 +474,7 @@ class Processes(RuleBasedStateMachine):
         for owner in set(self.rows) - {each.owner for each in living}:
             raise AssertionError(f"nobody is {owner}")
         if any(not each.leaving for each in living):
-            assert all(sum(each.membership.may_work_on(lane) for each in living) == 1 for lane in LANES)
+            assert all(sum(each.assignment.may_work_on(lane) for each in living) == 1 for lane in LANES)
 
 
 def test_no_lane_is_ever_served_by_two_processes() -> None:

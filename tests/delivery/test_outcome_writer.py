@@ -14,7 +14,7 @@ from tests.unit.lane_kit import lane_with
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.core.ids import new_guid
-from workhook.delivery import membership, outcome_writer, queries
+from workhook.delivery import lane_assignment, outcome_writer, queries
 from workhook.delivery.attempt import FinishedAttempt
 from workhook.delivery.lanes import UNRECORDED, PendingAttempt
 from workhook.delivery.outcome_writer import OVERLAP_MIN, SEVERAL, OutcomeWriter
@@ -156,7 +156,7 @@ async def test_a_commit_with_a_lost_answer_is_not_repeated(
     async with services.database.transaction() as tx:
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
-        batches.lane.epoch = await membership.join(tx, "me", 60_000)
+        batches.lane.epoch = await lane_assignment.join(tx, "me", 60_000)
     monkeypatch.setattr(outcome_writer, "record", raising_once(queries.record, Unavailable("The connection broke.")))
     monkeypatch.setattr(outcome_writer, "attempts_of", raising_once(queries.attempts_of, trouble))
     batches.end(count)
@@ -202,7 +202,7 @@ async def epoch(services: Services) -> int:
     common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
     async with services.database.transaction() as tx:
         await tx.execute_many(_insert, [{**common, "id": n, "event_id": n, "guid": new_guid()} for n in (1, 2, 3)])
-        return await membership.join(tx, "me", 60_000)
+        return await lane_assignment.join(tx, "me", 60_000)
 
 
 async def recorded(services: Services) -> list[tuple[int, bool]]:
@@ -225,8 +225,8 @@ async def test_a_first_attempt_is_recorded(services: Services, epoch: int) -> No
 async def test_an_attempt_of_a_lost_lease_is_recorded_as_a_redelivery(services: Services, epoch: int) -> None:
     """Another has it in flight: that one's is the first, whichever is recorded first."""
     async with services.database.transaction() as tx:
-        await membership.remove(tx, ["me"])
-        other = await membership.join(tx, "other", 60_000)
+        await lane_assignment.remove(tx, ["me"])
+        other = await lane_assignment.join(tx, "other", 60_000)
     retry_at = now_ms() + 1000
     assert await record(services.database, [outcome(1)], [(1, 0, 0, 1, retry_at, epoch)], {}, now_ms()) == {1}
     assert await attempts_of(services.database, [1]) == {1: 0}

@@ -20,7 +20,7 @@ from workhook.bootstrap import open_services
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load
 from workhook.core.ids import new_guid
-from workhook.delivery import membership, queries
+from workhook.delivery import lane_assignment, queries
 from workhook.delivery.queries import DELIVERY_COLUMNS, attempts_of, record
 from workhook.delivery.retention import prune
 from workhook.events import outbox
@@ -304,7 +304,7 @@ async def test_the_outcome_writer_uses_indexes(services: Services, asked: Asked)
     }  # fmt: skip
     delivered = [tuple(row.values())] * 3
     async with services.database.transaction() as tx:
-        epoch = await membership.join(tx, "me", 60_000)
+        epoch = await lane_assignment.join(tx, "me", 60_000)
     asked.clear()
     advances = [(PENDING_ID + n, 0, 0, 1, None, epoch) for n in (1, 2, 3)]
     assert await record(services.database, delivered, advances, {1: NOW}, NOW) == set()

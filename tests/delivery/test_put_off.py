@@ -16,7 +16,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 from tests.harness.waiting import until
 from workhook.core.errors import Unavailable
-from workhook.delivery import membership, queries
+from workhook.delivery import lane_assignment, queries
 from workhook.hooks import commit
 from workhook.hooks.tables import dispatches
 from workhook.storage import Reader
@@ -41,7 +41,7 @@ async def find_nothing(_: Reader, __: int, ___: int) -> dict[int, int]:
 
 async def deliver_first_event(site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver one event in a single lane, then disable the worker's own search."""
-    await wait_until(lambda: site.worker is not None and site.worker._leased.leases.membership.settled)
+    await wait_until(lambda: site.worker is not None and site.worker._leased.leases.assignment.settled)
     await site.publish(0)
     await wait_until(lambda: numbers(receiver) == [0])
     monkeypatch.setattr(queries, "pending_hooks", find_nothing)
@@ -107,14 +107,14 @@ async def test_a_dispatch_that_waits_while_the_lease_is_lost_is_sent_once(
         return found
 
     async with site.delivering() as worker:
-        await wait_until(lambda: worker._leased.leases.membership.settled)
+        await wait_until(lambda: worker._leased.leases.assignment.settled)
         monkeypatch.setattr(queries, "payloads", wait)
         await site.publish(1, big=LARGE)
         await waits.wait()
         leases = worker._leased.leases
         epoch = leases.epoch
         async with site.services.database.transaction() as tx:  # another process considers this one dead
-            await membership.remove(tx, [leases.owner])
+            await lane_assignment.remove(tx, [leases.owner])
         leases.poll_soon()
         await wait_until(lambda: leases.epoch not in (0, epoch))
         go_on.set()

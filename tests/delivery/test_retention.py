@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from tests.harness.databases import Databases
 from tests.harness.waiting import WAIT_S
 from workhook.bootstrap import open_services
+from workhook.chores import CHORES, Chores
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load
 from workhook.core.ids import new_guid
@@ -23,10 +24,8 @@ from workhook.delivery.retention import prune
 from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
-from workhook.process import DELIVERIES
 from workhook.storage import Transaction, sqlite
 from workhook.storage.metadata import insert_into
-from workhook.work.chores import Chores
 
 _event = insert_into(
     events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at"
@@ -177,7 +176,7 @@ async def test_old_events_with_pending_attempts_do_not_stop_the_pruning(services
 async def test_the_server_prunes_periodically(services: Services) -> None:
     async with services.database.transaction() as tx:
         await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
-    pruner = Chores(services, [DELIVERIES])
+    pruner = Chores(services, [each for each in CHORES if each.name == "deliveries"])
     pruner.start()
     try:
         async with asyncio.timeout(WAIT_S):

@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from workhook.core.vault import Vault
 from workhook.delivery import metrics
 from workhook.hooks import queries
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.storage import Reader
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import make_world
+from workhook.chores import CHORES, run_once
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Services
@@ -23,7 +24,6 @@ from workhook.identity.tables import invitations as table
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
-from workhook.work.chores import CHORES, run_once
 from workhook.work.people.invitations import links, organization, repository
 
 BASE = "http://h.example"

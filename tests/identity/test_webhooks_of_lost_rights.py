@@ -17,7 +17,7 @@ from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
 from workhook.hooks.actions import HookWrite, create_hook, update_hook
 from workhook.hooks.bodies import parse_hook
-from workhook.hooks.records import HookOwner, viewer_of
+from workhook.hooks.schemas import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import actions, queries

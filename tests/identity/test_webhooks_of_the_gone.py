@@ -9,7 +9,7 @@ from tests.harness.concurrent_transactions import Beside
 from workhook.core.errors import Unauthenticated
 from workhook.hooks.actions import HookWrite, create_hook, update_hook
 from workhook.hooks.bodies import parse_hook
-from workhook.hooks.records import Hook, HookOwner, viewer_of
+from workhook.hooks.schemas import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, app_api, installer

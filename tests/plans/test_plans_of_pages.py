@@ -35,7 +35,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money import budgets
-from workhook.work.money.credits.ledger import ENTRIES
+from workhook.work.money.credits.actions import ENTRIES
 from workhook.work.money.invoices import drafts
 from workhook.work.money.invoices import queries as due_invoices
 from workhook.work.money.invoices.queries import INVOICES, filters_of, list_due

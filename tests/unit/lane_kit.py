@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.delivery.lanes import Lane, PendingAttempt
 from workhook.delivery.sign import Profile, Signer
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 
 
 def lane_with(hook_id: int, *, waiting: int, **config: str) -> Lane:

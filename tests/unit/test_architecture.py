@@ -25,7 +25,7 @@ ORDER = (
     Level(("work", "hooks"), siblings=True),
     Level(("delivery",)),
     Level(("web", "git_push"), siblings=True),
-    Level(("cli", "bootstrap", "asgi", "process", "supervisor")),
+    Level(("cli", "bootstrap", "asgi", "chores", "process", "supervisor")),
 )
 
 WORK_ORDER = (
@@ -48,8 +48,8 @@ def follows_order(source: Source) -> Iterator[str]:
     yield from source_rules.import_violations(source, ORDER)
 
 
-def follows_order_of_rooms(source: Source) -> Iterator[str]:
-    yield from source_rules.room_violations(source, "work", WORK_ORDER)
+def follows_order_of_layers(source: Source) -> Iterator[str]:
+    yield from source_rules.layer_violations(source, "work", WORK_ORDER)
 
 
 def has_small_functions(source: Source) -> Iterator[str]:
@@ -62,7 +62,7 @@ def is_short(source: Source) -> Iterator[str]:
 
 RULES: tuple[Rule, ...] = (
     follows_order,
-    follows_order_of_rooms,
+    follows_order_of_layers,
     is_short,
     source_rules.short_module_violations,
     source_rules.page_violations,
@@ -164,7 +164,7 @@ def test_an_import_against_the_order_is_found(name: str, text: str, make_source:
 def test_an_import_against_the_order_of_packages_is_found(
     name: str, text: str, make_source: Callable[[str, str], Source]
 ) -> None:
-    assert len(list(follows_order_of_rooms(make_source(name, text)))) == 1
+    assert len(list(follows_order_of_layers(make_source(name, text)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_an_import_against_the_order_of_packages_is_found(
 def test_an_import_along_the_order_of_packages_is_allowed(
     name: str, text: str, make_source: Callable[[str, str], Source]
 ) -> None:
-    assert not list(follows_order_of_rooms(make_source(name, text)))
+    assert not list(follows_order_of_layers(make_source(name, text)))
 
 
 @pytest.mark.parametrize(

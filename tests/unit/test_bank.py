@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.identity.rate import subscriber
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     COUNTRIES,
     DEFAULT_FORMAT,
     NumberFormat,

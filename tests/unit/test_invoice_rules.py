@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.kernel.settings import read_percent
+from workhook.work.kernel.billing_settings import read_percent
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.printing import initials_of
 from workhook.work.money.invoices.rules import (

@@ -35,7 +35,7 @@ from workhook.work.board.tasks.inputs import BLOCKERS_MAX, KEYS_MAX
 from workhook.work.discussion.actions import REPLIES_MAX
 from workhook.work.history.time_reports import ROWS_MAX
 from workhook.work.money.invoices.schemas import ITEMS_MAX, TIMESHEETS_MAX
-from workhook.work.money.payments.recording import BOOKED_MAX
+from workhook.work.money.payments.actions import BOOKED_MAX
 from workhook.work.money.services.schemas import PRICES_MAX
 
 

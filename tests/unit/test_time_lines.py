@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import Fault, Invalid
+from workhook.work.kernel.billing_settings import RoundMode
 from workhook.work.kernel.durations import amount_minor, format_duration, whole_seconds
-from workhook.work.kernel.settings import RoundMode
 from workhook.work.money.invoices.drafts import _as_many_as_fit
 from workhook.work.money.invoices.rules import Item, items_of, items_text
 from workhook.work.money.invoices.time_lines import (

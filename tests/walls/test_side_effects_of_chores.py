@@ -7,9 +7,8 @@ from functools import partial
 from tests.walls.dump import changes
 from tests.walls.test_side_effects import SIGNS
 from tests.walls.world import Walls
+from workhook.chores import CHORES, run_once
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.process import DELIVERIES, MAIL, REDELIVERIES
-from workhook.work.chores import CHORES, run_once
 
 LATER = 400 * DAY_MS
 """Late enough for everything that expires."""
@@ -38,17 +37,14 @@ EFFECTS: dict[str, str] = {
 }
 
 
-ALL = (*CHORES, DELIVERIES, REDELIVERIES, MAIL)
-
-
 def test_every_chore_has_its_effects_declared() -> None:
-    assert {each.name for each in ALL} == set(EFFECTS)
+    assert {each.name for each in CHORES} == set(EFFECTS)
 
 
 def test_every_chore_changes_only_its_declared_tables(walls: Walls) -> None:
     walls.deliver()
     wrong = []
-    for chore in ALL:
+    for chore in CHORES:
         before = walls.reader.dump()
         done = walls.server.run(partial(run_once, chore=chore, now=now_ms() + LATER))
         found = " ".join(sorted({SIGNS[what] + table for table, what, _, _ in changes(before, walls.reader.dump())}))

@@ -15,7 +15,7 @@ from tests.harness.receiver import Received, Reply
 from tests.harness.server import MANUAL_MOST
 from tests.harness.waiting import until
 from tests.web.webhooks import Office, Visitor, listening, office, text_of
-from workhook.hooks.records import DeliveryResponse
+from workhook.hooks.schemas import DeliveryResponse
 from workhook.web.hooks import outcomes
 
 __all__ = ["office"]

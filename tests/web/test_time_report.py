@@ -90,8 +90,7 @@ def test_the_report_shows_names_days_and_the_currency(spent: Studio) -> None:
     text = text_of(page)
     assert "Amount in USD" in text
     assert "January 5 to 11, 2026" in text
-    invoice = spent.call("POST", f"{spent.project}/invoices", currency="EUR")["invoice"]
-    assert invoice["status"] == "draft"
+    spent.call("PATCH", f"{spent.project}/billing", currency="EUR")
     text = text_of(page_of(spent.owner, f"{spent.base}/time/report", **SPAN))
     assert "January 6, 2026" in text
     assert "(120.00 EUR)." in text
@@ -177,6 +176,24 @@ def test_billable_time_is_invoiced(spent: Studio) -> None:
     again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert again.status_code == 422
     assert "No unbilled time to invoice." in again.text
+
+
+def test_unbilled_time_is_what_an_invoice_gets(studio: Studio) -> None:
+    """It excludes running and paused timers, at the ends of the period as well as within it."""
+    task, report = studio.add_task(studio.add_column("Doing"), "Draw"), f"{studio.base}/time/report"
+    for start in ("2026-01-05T23:00:00Z", "2026-01-07T09:00:00Z", "2026-01-11T01:00:00Z"):
+        spend(studio, task, start, 1_800_000, billable=True, billable_rate=80)
+        for step in ("pause", None):
+            given = {"task_id": task, "start_time": start, "billable": True, "billable_rate": 80}
+            timer = studio.call("POST", f"{studio.project}/timesheets", **given)["timesheet"]["id"]
+            if step:
+                studio.call("POST", f"/timesheets/{timer}/{step}")
+    studio.owner.client.cookies.set("workhook_timezone", "America/New_York")
+    text = text_of(page_of(studio.owner, report, **SPAN))
+    assert "Unbilled time: 1:30 (120.00 USD)." in text
+    made = send(studio.owner, f"{report}/invoice", **SPAN, user="", timezone="America/New_York")
+    assert "120.00" in page_of(studio.owner, made.headers["location"])
+    assert "invoice-form" not in page_of(studio.owner, report, **SPAN), "only timers are left"
 
 
 def test_the_time_of_one_person_is_invoiced(spent: Studio) -> None:

@@ -320,7 +320,7 @@ def test_an_organization_has_the_same_pages(office: Office) -> None:
     assert "ping" in owner.get(f"/{hook}/deliveries").text
     owner.send(f"/{hook}/deliveries/{found[0]['id']}/redeliver")
     owner.send(f"/{hook}/test", event="service.created")
-    assert "service" in office.receiver.wait_for(lambda got: any(each.event == "service" for each in got))[-1].event
+    office.receiver.wait_for(lambda got: any(each.event == "service" for each in got))  # a ping may be last
     owner.send(f"/{hook}/active", active="0")
     owner.send(f"/{hook}/delete")
     member = office.visitor(office.team.member, base=owner.base)

@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.work.money.checkouts import billing
+from workhook.work.money.checkouts import actions as checkouts
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, service_checkout_periods, service_checkouts
 
 MONTHLY: JsonObject = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
@@ -35,11 +35,11 @@ Step = Callable[..., Awaitable[object]]  # (write, checkout ID)
 
 
 _STEPS: dict[str, Step] = {
-    "complete": billing.complete_service_checkout,
-    "pause": billing.pause_service_checkout,
-    "unpause": billing.unpause_service_checkout,
-    "cancel": partial(billing.cancel_service_checkout, why=ServiceCheckoutCancel()),
-    "delete": billing.delete_service_checkout,
+    "complete": checkouts.complete_service_checkout,
+    "pause": checkouts.pause_service_checkout,
+    "unpause": checkouts.unpause_service_checkout,
+    "cancel": partial(checkouts.cancel_service_checkout, why=ServiceCheckoutCancel()),
+    "delete": checkouts.delete_service_checkout,
 }
 
 
@@ -90,7 +90,7 @@ class Shop:
     def schedule(self, at: str) -> int:
         """Run the scheduler once at `at` and return the number of periods it started."""
 
-        begun: int = self.studio.server.run(lambda services: billing.begin_due_periods(services, millis(at)))
+        begun: int = self.studio.server.run(lambda services: checkouts.begin_due_periods(services, millis(at)))
         return begun
 
     def schedule_at_once(self, at: str, schedulers: int) -> list[int]:
@@ -98,7 +98,7 @@ class Shop:
 
         async def one() -> int:
             async with open_services(load(self.studio.server.settings, {})) as services:
-                return await billing.begin_due_periods(services, millis(at))
+                return await checkouts.begin_due_periods(services, millis(at))
 
         async def run(_: Services) -> list[int]:
             return list(await asyncio.gather(*(one() for _ in range(schedulers))))

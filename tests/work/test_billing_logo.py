@@ -13,7 +13,7 @@ from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.work.files import actions as trash
-from workhook.work.kernel.settings import billing_logos
+from workhook.work.kernel.billing_settings import billing_logos
 
 JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000") + b"\0" * 40
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'

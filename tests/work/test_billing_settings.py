@@ -15,7 +15,7 @@ from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.zones import day_in, midnight_of
 from workhook.identity.tables import accounts
-from workhook.work.kernel.settings import account_billing
+from workhook.work.kernel.billing_settings import account_billing
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"

@@ -23,7 +23,7 @@ from workhook.core.errors import Conflict, Unavailable
 from workhook.http.calls import Services
 from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
-from workhook.work.money.checkouts import billing
+from workhook.work.money.checkouts import actions
 from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.invoices.paper import DocumentLocale
 
@@ -471,8 +471,8 @@ def test_overdue_periods_are_billed_before_a_change_takes_effect(studio: Studio,
     checkout = shop.buy("2031-01-31T10:00")
     shop.at("2031-03-31T10:00", step, checkout)
     events = studio.happened()
-    actions = {"pause": "paused", "cancel": "canceled", "delete": "deleted"}
-    assert names(events) == [*PERIOD * 2, f"service_checkout {actions[step]}"]
+    expected = {"pause": "paused", "cancel": "canceled", "delete": "deleted"}
+    assert names(events) == [*PERIOD * 2, f"service_checkout {expected[step]}"]
     assert [each.payload["sender"] is None for each in events] == [True] * 4 + [False]
     assert events[-1].record["period_end"] == "2031-04-30T10:00:00.000Z"
     assert len(shop.periods(checkout)) == 3
@@ -549,7 +549,7 @@ def test_a_scheduler_running_beside_changes_bills_each_period_once(studio: Studi
 
     async def both(services: Services) -> None:
         await asyncio.gather(
-            billing.begin_due_periods(services, millis("2031-03-01T00:00")),
+            actions.begin_due_periods(services, millis("2031-03-01T00:00")),
             *(asyncio.to_thread(shop.at, "2031-03-01T00:00", "pause", each) for each in bought),
         )
 
@@ -597,10 +597,10 @@ def test_a_period_that_fails_halfway_leaves_no_trace_and_does_not_delay_others(s
     repository_id = studio.owner.get(studio.project)["project"]["repository_id"]
 
     async def run(services: Services) -> int:
-        failed = billing.TROUBLE._value.get()
+        failed = actions.TROUBLE._value.get()
         async with _out_of_order(services, repository_id):
-            begun = await billing.begin_due_periods(services, millis("2031-03-01T00:00"))
-        assert billing.TROUBLE._value.get() == failed + 1
+            begun = await actions.begin_due_periods(services, millis("2031-03-01T00:00"))
+        assert actions.TROUBLE._value.get() == failed + 1
         return begun
 
     assert studio.server.run(run) == 1
@@ -641,7 +641,7 @@ def test_a_connection_lost_during_a_period_leaves_no_trace(studio: Studio, shop:
         try:
             async with holder.transaction():
                 await holder.execute("LOCK TABLE task_credits IN ACCESS EXCLUSIVE MODE")
-                begun = asyncio.create_task(billing.begin_due_periods(services, millis("2031-03-01T00:00")))
+                begun = asyncio.create_task(actions.begin_due_periods(services, millis("2031-03-01T00:00")))
                 await killer.execute("SELECT pg_terminate_backend($1)", await waiting(killer))
                 with pytest.raises(Unavailable):
                     await begun

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import sqlite3
 from collections.abc import Awaitable, Callable
+from itertools import chain
 
 import asyncpg
 import pytest
@@ -17,7 +18,8 @@ from prometheus_client import REGISTRY
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import World, make_world, must
-from workhook import asgi, work
+from workhook import asgi, delivery, hooks, work
+from workhook.chores import CHORES, Chore, Chores, run_once
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.http.idempotency import idempotency_keys
@@ -33,8 +35,7 @@ from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.tasks import actions as task_actions
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.chores import CHORES, Chore, Chores, run_once
-from workhook.work.money.credits import ledger
+from workhook.work.money.credits import actions as task_credits
 
 _write = insert_into(probe, "id", "written_at")
 
@@ -150,7 +151,8 @@ def test_a_server_runs_its_chores(server: Server) -> None:
 
 def test_every_function_with_the_signature_of_a_chore_is_registered() -> None:
     written = set()
-    for found in pkgutil.walk_packages(work.__path__, f"{work.__name__}."):
+    packages = (pkgutil.walk_packages(each.__path__, f"{each.__name__}.") for each in (work, hooks, delivery))
+    for found in chain.from_iterable(packages):
         module = importlib.import_module(found.name)
         for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
             takes = {key: str(kind) for key, kind in inspect.get_annotations(function).items()}
@@ -209,9 +211,9 @@ async def _fill(services: Services, number: int) -> None:
         task = await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title="Draw"))
         await tx.execute(sa.update(tasks).where(tasks.c.id == task.id).values(deleted_at=number, title=f"t{number}"))
         await tx.execute(sa.update(projects).where(projects.c.id == world.project_id).values(title=f"t{number}"))
-        writer = await ledger.lock_ledger(Write(tx, None, BASE, moment=now_ms()), place)
+        writer = await task_credits.lock_ledger(Write(tx, None, BASE, moment=now_ms()), place)
         position, _ = await writer.expire_due()
-        await writer.append_grant(position, ledger.EntryDetails(), number, now_ms() + number)
+        await writer.append_grant(position, task_credits.EntryDetails(), number, now_ms() + number)
         ended = sa.update(tokens).where(tokens.c.user_id == user.id).values(revoked_at=number, note=f"t{number}")
         await tx.execute(ended)
         token = must(await tx.fetch_one(sa.select(tokens.c.id).where(tokens.c.user_id == user.id)))

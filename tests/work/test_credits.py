@@ -20,8 +20,8 @@ from workhook.http.calls import Services
 from workhook.identity.tables import projects
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import insert_into, metadata
-from workhook.work.money.credits import ledger
-from workhook.work.money.credits.ledger import expire_credits
+from workhook.work.money.credits import actions
+from workhook.work.money.credits.actions import expire_credits
 from workhook.work.money.credits.schemas import task_credits
 
 
@@ -313,7 +313,7 @@ def test_a_spend_can_draw_on_more_grants_than_one_batch(
     assert spend(77)["balance_after"] == 0
 
 
-@pytest.mark.parametrize("statement", [ledger._next, ledger._overdue_ledgers])
+@pytest.mark.parametrize("statement", [actions._next, actions._overdue_ledgers])
 def test_a_long_ledger_is_not_scanned(statement: sa.Select[Any]) -> None:
     """Open grants are found through a partial index that contains only grants with a remainder."""
     sql = str(statement.compile(dialect=SQLITE))

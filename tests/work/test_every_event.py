@@ -17,7 +17,7 @@ from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.events.catalog import CATALOG
-from workhook.work.money.credits.ledger import expire_credits
+from workhook.work.money.credits.actions import expire_credits
 
 pytestmark = pytest.mark.usual
 

@@ -14,11 +14,11 @@ from tests.harness.server import Server
 from tests.harness.world import must
 from tests.work.studio import Caller, Studio
 from tests.work.trello_importer import Importer, columns_of, small, tasks_of
+from workhook.chores import CHORES, run_once
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import accounts
-from workhook.work.chores import CHORES, run_once
 from workhook.work.portability.imports import people as imported_people
 from workhook.work.portability.imports.csv_tasks import read_rows
 from workhook.work.portability.imports.people import add_strangers_field, without_name

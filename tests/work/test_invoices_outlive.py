@@ -13,12 +13,12 @@ from tests.work.scene import Scene
 from tests.work.shop import MONTHLY, Shop
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook import asgi
+from workhook.chores import CHORES
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.tables import projects
 from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.chores import CHORES
 from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS

@@ -315,13 +315,19 @@ def test_a_draft_keeps_its_amounts_in_another_currency(money: Money) -> None:
     assert money.owner.patch(path, json=both)["invoice"]["amount"] == 75.25
 
 
-def test_rates_without_a_currency_have_two_decimals_whatever_the_last_invoice_used(money: Money) -> None:
+@pytest.mark.parametrize("currency", ["JPY", "CHF"])
+def test_without_a_currency_reports_tables_and_budgets_use_dollars_whatever_was_invoiced(
+    money: Money, currency: str
+) -> None:
+    money.of_project(budget={"amount": 161})
     money.spend(billable_rate=80.5)
-    money.draft(currency="JPY", invoice_items=[priced(100)])
+    money.draft(currency=currency, invoice_items=[priced(100)])
     totals = money.owner.get("/reports/timesheets")["totals"]
     assert (totals["amount"], totals["currency"]) == (80.5, "USD")
-    money.draft(currency="CHF", invoice_items=[priced(100)])
-    assert money.owner.get("/reports/timesheets")["totals"]["currency"] == "CHF"
+    csv = {"headers": {"Accept": "text/csv"}}
+    assert ",80.50,80.50,USD," in money.owner.call("GET", "/timesheets", **csv).text
+    assert ",80.50,USD,80.50 USD" in money.owner.call("GET", "/reports/timesheets", **csv).text
+    assert money.owner.get(f"{money.studio.project}/budget")["used"] == 80.5
 
 
 def test_tables_have_the_decimals_of_the_currency(money: Money) -> None:

@@ -13,7 +13,7 @@ from workhook.http.calls import Services
 from workhook.work.board.tasks import column_tasks
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
-from workhook.work.kernel.pages import PAGE_CHARS
+from workhook.work.kernel.list_statements import PAGE_CHARS
 from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.credits.schemas import task_credits

@@ -29,7 +29,7 @@ from workhook.work.board.projects.schemas import ProjectCreate, ProjectEdit
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import find_access
-from workhook.work.money.checkouts import billing
+from workhook.work.money.checkouts import actions as checkouts
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
 from workhook.work.money.invoices.drafts import OfferedTime
@@ -64,7 +64,7 @@ async def _choose(services: Services, world: World, actor: Actor, *, granted: in
         write = Write(tx, actor, BASE, moment=now)
         service_id = _id_in(await services_actions.create_service(write, offer))
         create = ServiceCheckoutCreate(service_id=service_id)
-        return _id_in(await billing.create_service_checkout(write, world.project_id, create))
+        return _id_in(await checkouts.create_service_checkout(write, world.project_id, create))
 
 
 def _id_in(answer: object) -> str:
@@ -82,11 +82,11 @@ async def test_completing_a_checkout_during_a_change_of_its_project(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def complete(tx: Transaction) -> object:
-        return await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
+        return await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
         if deletes:  # like a real project deletion, which stops the subscriptions
-            await billing.lock_checkouts(tx, world.project_id)
+            await checkouts.lock_checkouts(tx, world.project_id)
         await projects_actions.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
         if deletes:
@@ -239,7 +239,7 @@ async def test_deleting_a_project_while_a_subscription_period_starts(
         await projects_actions.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
-        await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
+        await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting

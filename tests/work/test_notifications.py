@@ -12,16 +12,16 @@ from tests.harness.waiting import until
 from tests.harness.world import must
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
+from workhook.chores import CHORES, run_once
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, now_ms, to_millis_text
 from workhook.hooks.actions import deactivate_failing
 from workhook.hooks.queries import find_hook
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import accounts, notifications
 from workhook.identity.tokens.issue import FINE_GRAINED, issue
 from workhook.storage.metadata import bigint_param
-from workhook.work.chores import CHORES, run_once
 from workhook.work.discussion.mentions import Mention, list_mentions
 from workhook.work.discussion.schemas import mentions
 from workhook.work.history import notifications as chores

@@ -11,7 +11,7 @@ from tests.harness.world import must
 from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.test_positions import run_concurrently
 from workhook.hooks.publishing import parse_publication, publish
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate

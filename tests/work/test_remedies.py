@@ -24,7 +24,7 @@ from workhook.identity.tables import accounts, administrators
 from workhook.work.discussion.actions import REPLIES_CHARS_MAX
 from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import Booked, booked_of, booked_text, invoices
-from workhook.work.money.payments.recording import BOOKED_MAX
+from workhook.work.money.payments.actions import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]
 Case = Callable[["Workspace"], Iterator[Act]]

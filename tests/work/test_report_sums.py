@@ -20,7 +20,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import memberships
+from workhook.identity.tables import memberships, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.board import columns
@@ -30,7 +30,6 @@ from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.history import time_reports as reports
 from workhook.work.kernel.durations import amount_minor
-from workhook.work.kernel.settings import account_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import rules, sums
 from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
@@ -110,7 +109,8 @@ async def _place(services: Services, world: World, owner: Account, currency: str
         services, invoices, id=invoice_id, repository_id=found.id, account_id=found.owner.id, user_id=owner.id,
         invoice_number=invoice_id, currency="JPY",
     )  # fmt: skip
-    await insert_row(services, account_billing, account_id=found.owner.id, currency=currency)
+    async with services.database.transaction() as tx:
+        await tx.execute(sa.update(projects).where(projects.c.repository_id == found.id).values(currency=currency))
     return Place(found.id, world.project_id, [each.id for each in made], invoice_id, currency)
 
 
@@ -155,7 +155,9 @@ def _fits(row: Row, scene: Scene, params: Mapping[str, Any]) -> bool:
     )
 
 
-def _expected(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[str, Any], now: int) -> dict[Any, Spent]:
+def _expected(
+    scene: Scene, rows: Sequence[Row], person: int, params: Mapping[str, Any], now: int, *, by_day: bool = False
+) -> dict[Any, Spent]:
     seen = {each.repository_id for each in (scene.places[:1], scene.places)[person]}
     zone = ZoneInfo(params["timezone"]) if "timezone" in params else UTC
     logins = {each.id: each.login for each in scene.people}
@@ -164,12 +166,14 @@ def _expected(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[st
     found: dict[Any, Spent] = {}
     for row in rows:
         if row["repository_id"] in seen and _fits(row, scene, params):
-            key = {
+            day = datetime.fromtimestamp(row["start_time"] / 1000, zone).date()
+            key: Any = {
                 "user": logins[row["user_id"]],
                 "project": projects[row["repository_id"]],
                 "task": (projects[row["repository_id"]], row["task_id"]),
-                "day": datetime.fromtimestamp(row["start_time"] / 1000, zone).date(),
+                "day": day,
             }[params["group_by"]]
+            key = (key, day) if by_day else key
             found[key] = found.get(key, Spent()).plus(_spent(row, now, currencies[row["repository_id"]]))
     return found
 
@@ -188,7 +192,26 @@ async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     told = await reports.sum_timesheets(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
     found = {_key_of(each, params["group_by"]): each.spent for each in told}
     assert len(found) == len(told)
-    assert found == _expected(scene, await scene.rows(), person, params, now), params
+    rows = await scene.rows()
+    assert found == _expected(scene, rows, person, params, now), params
+    await _check_unbilled(scene, rows, person, params, now)
+    told = await reports.sum_timesheets(
+        scene.services.database, scene.actor(person), query, now=now, limit=10_000, by_day=True
+    )
+    by_day = {(_key_of(each, params["group_by"]), each.day): each.spent for each in told}
+    assert by_day == _expected(scene, rows, person, params, now, by_day=True), params
+
+
+async def _check_unbilled(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[str, Any], now: int) -> None:
+    """Check the time that can be put on an invoice."""
+    free = [row for row in rows if row["finished"] and row["billable"] and row["invoice_id"] is None]
+    others = {name: value for name, value in params.items() if name not in ("billable", "invoiced")}
+    query = ReportQuery(**{"from_" if name == "from" else name: value for name, value in others.items()})
+    told = await reports.sum_timesheets(
+        scene.services.database, scene.actor(person), query, now=now, limit=10_000, unbilled=True
+    )
+    found = {_key_of(each, params["group_by"]): each.spent for each in told}
+    assert found == _expected(scene, free, person, others, now), others
 
 
 def _queries(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:

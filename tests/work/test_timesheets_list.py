@@ -128,6 +128,8 @@ def test_dates_are_in_the_projects_time_zone_in_lists_tables_and_reports(
     rows = list(csv.DictReader(io.StringIO(across, newline="")))
     assert [(row["id"], row["date"]) for row in rows] == [(each["id"], "2026-03-01") for each in spent[1:3]]
     for more, hours in (({}, 5), ({"timezone": "UTC"}, 3), ({"timezone": "Pacific/Pago_Pago"}, 7)):
+        listed = studio.owner.get("/timesheets", params={**day, **more, "project_id": studio.project_id})["timesheets"]
+        assert sum(each["duration"] for each in listed) == hours * HOUR, more
         report = studio.owner.get(
             "/reports/timesheets", params={**day, **more, "project_id": studio.project_id, "group_by": "day"}
         )

@@ -22,12 +22,12 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage.metadata import bigint_param
-from workhook.work.kernel.settings import account_billing
+from workhook.work.kernel.billing_settings import account_billing
 from workhook.work.money.credit_notes import actions as credit_notes
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.invoices import actions
 from workhook.work.money.invoices.paper import DocumentLocale
-from workhook.work.money.payments import recording as payments
+from workhook.work.money.payments import actions as payments
 from workhook.work.money.payments.schemas import PaymentCreate
 
 _NAMES = {"udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100"}

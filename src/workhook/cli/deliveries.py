@@ -19,12 +19,12 @@ from workhook.cli.options import Argument, Flag, Option, positive, row_id, time_
 from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
 from workhook.core.text import counted
-from workhook.hooks import deliveries, history, publishing, records
+from workhook.hooks import deliveries, history, publishing, schemas
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
-    from workhook.hooks.records import DeliveryItem
+    from workhook.hooks.schemas import DeliveryItem
     from workhook.storage import Database, Reader
 
 app = new_app("List, show, and redeliver deliveries.")
@@ -52,7 +52,7 @@ async def publish(
     async with context.services() as services:
         where = await get_repository(services.database, repository)
         base = base_address(context.settings)
-        place = records.HookOwner(where.owner, where)
+        place = schemas.HookOwner(where.owner, where)
         published = await publishing.publish(services.database, place, publication, actor=None, base=base)
     number = counted(published.deliveries, "delivery", "deliveries")
     context.print_result(
@@ -119,9 +119,9 @@ class DeliveryOptions:
             return [self.hook]
         if self.repository is not None:
             found = await get_repository(reader, self.repository)
-            place = records.HookOwner(found.owner, found)
+            place = schemas.HookOwner(found.owner, found)
         else:
-            place = records.HookOwner(await get_organization(reader, self.organization or ""))
+            place = schemas.HookOwner(await get_organization(reader, self.organization or ""))
         return [each.id for each in await hooks_queries.all_hooks(reader, place)]
 
 
@@ -346,7 +346,7 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    from workhook.storage.pages import parse_cursor
+    from workhook.http.lists import parse_cursor
 
     found: list[DeliveryItem] = []
     cursor: str | None = None

@@ -19,7 +19,7 @@ from workhook.cli.output import cell
 from workhook.core import json as core_json
 from workhook.core.urls import RECEIVE_PATH, new_receiver_key
 from workhook.delivery import sign
-from workhook.hooks import actions, bodies, deliveries, history, receivers, records
+from workhook.hooks import actions, bodies, deliveries, history, receivers, schemas
 from workhook.hooks import queries as hooks_queries
 
 if TYPE_CHECKING:
@@ -109,12 +109,12 @@ async def _own_hook(
     context: Context, services: Services, repository: str, names: Sequence[str], secret: str
 ) -> AsyncIterator[int]:
     found = await get_repository(services.database, repository)
-    owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
+    owner, key, base = schemas.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
     config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
     body = {"name": "web", "config": config, "events": list(names), "active": True}
     change = bodies.parse_hook(body, "repository", lambda _: None, creating=True)
 
-    async def create(tx: Transaction) -> records.Hook:
+    async def create(tx: Transaction) -> schemas.Hook:
         write = actions.HookWrite(tx, None, owner, services.vault, services.settings.hooks_per_event, base)
         return await receivers.create_receiver(write, change, key)
 

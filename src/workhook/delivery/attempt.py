@@ -25,7 +25,7 @@ from workhook.delivery.queries import AdvanceRow, DeliveryRow
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import SignedRequest, Signer, redact
 from workhook.hooks.history import recorded_at
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 
 GONE = 410
 

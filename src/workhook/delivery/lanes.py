@@ -13,7 +13,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 
 DEFAULT_CONCURRENCY = 8
 UNRECORDED = 2  # answered attempts per slot that may await their record; a crash repeats them

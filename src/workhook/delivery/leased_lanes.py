@@ -1,6 +1,6 @@
 """The lanes of this process: which have work, and which are loaded.
 
-`membership` assigns lanes to processes. Lanes without work use no memory, and waiting ones that of the hook's ID.
+`lane_assignment` assigns lanes to processes. Lanes without work use no memory, and waiting ones that of the hook's ID.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workhook.delivery.leases import Leases
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
 from workhook.hooks.fan_out import drop_waiting
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.http.calls import Services
 
 KNOWN_MAX = 100_000  # due times; work due at other times is found by a search
@@ -119,7 +119,7 @@ class LeasedLanes:
         """Record due times: hook ID → milliseconds, or 0 for now. Returns whether there is anything to do now."""
         now = now_ms()
         to_do = False
-        is_own = self.leases.membership.is_own
+        is_own = self.leases.assignment.is_own
         for hook_id, at in due.items():
             lane = self.lanes.get(hook_id)
             if lane is not None and at <= now:
@@ -224,7 +224,7 @@ class LeasedLanes:
     def _can_load(self, hook_id: int, now: int) -> bool:
         if self._not_before.get(hook_id, 0) > now or hook_id in self._ending or hook_id not in self._due:
             return False
-        return self.leases.membership.may_work_on(hook_id)
+        return self.leases.assignment.may_work_on(hook_id)
 
     def _signer(self, hook: Hook) -> Signer | None:
         try:
@@ -309,15 +309,15 @@ class LeasedLanes:
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 
     def _keep_own(self) -> None:
-        until, epoch, membership = self.leases.valid_until, self.leases.epoch, self.leases.membership
+        until, epoch, assignment = self.leases.valid_until, self.leases.epoch, self.leases.assignment
         for lane in list(self.lanes.values()):
-            if lane.epoch == epoch and membership.may_work_on(lane.hook.id):
+            if lane.epoch == epoch and assignment.may_work_on(lane.hook.id):
                 lane.lease_until = until
             else:
                 self._forget(lane)
-        if self._own_since != (now_so := (membership.generation, membership.settled)):
+        if self._own_since != (now_so := (assignment.generation, assignment.settled)):
             self._own_since = now_so
-            self._due = {hook_id: at for hook_id, at in self._due.items() if membership.is_own(hook_id)}
+            self._due = {hook_id: at for hook_id, at in self._due.items() if assignment.is_own(hook_id)}
             self.poll_now()  # finds the work of lanes that belonged to other processes
 
     async def reload_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""The lease of this process, which lets it share the lanes with other processes (see `membership`).
+"""The lease of this process, which lets it share the lanes with other processes (see `lane_assignment`).
 
 A heartbeat renews the lease. Whether it is still valid is decided by a monotonic clock, counted from before the renewal
 was sent. Whether another process's lease has expired is decided by the database.
@@ -21,8 +21,8 @@ import structlog
 
 from workhook.core.clock import now_ms
 from workhook.core.limited_process import is_running
-from workhook.delivery import membership, metrics
-from workhook.delivery.membership import LaneAssignment, Snapshot
+from workhook.delivery import lane_assignment, metrics
+from workhook.delivery.lane_assignment import LaneAssignment, Snapshot
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
@@ -67,7 +67,7 @@ def _clock_ms() -> int:
 
 
 class Leases:
-    """The lease of one worker. `membership` assigns lanes to it."""
+    """The lease of one worker. `lane_assignment` assigns lanes to it."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
         self._database = database.low_traffic
@@ -77,7 +77,7 @@ class Leases:
         self.owner = f"{_process_scope()}/{os.getpid()}/{secrets.token_hex(4)}"
         _ours.add(self.owner)
         self.epoch = 0  # changes with each join; 0 if not a member
-        self.membership = LaneAssignment(self.owner)
+        self.assignment = LaneAssignment(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # in `_clock_ms` time
         self._missed = False  # the last heartbeat or poll failed
         self._patient_until = 0  # until then, these members may have been unable to renew, so they are not removed
@@ -119,9 +119,9 @@ class Leases:
 
     async def remove_dead_owners(self) -> None:
         """Remove dead processes of this host on startup without waiting for their leases."""
-        gone = [owner for owner in await membership.owners(self._database) if is_dead(owner)]
+        gone = [owner for owner in await lane_assignment.owners(self._database) if is_dead(owner)]
         if gone:
-            await self._database.in_transaction(partial(membership.remove, owners=gone))
+            await self._database.in_transaction(partial(lane_assignment.remove, owners=gone))
             log.info("dead_processes_removed", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
@@ -132,7 +132,7 @@ class Leases:
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):
-            seen: Snapshot | None = await membership.read_snapshot(self._database)
+            seen: Snapshot | None = await lane_assignment.read_snapshot(self._database)
         else:
             seen = await self._beat(in_flight)
         if seen is not None:
@@ -146,8 +146,8 @@ class Leases:
             self._look_at = 0  # something changed meanwhile, possibly after the read
 
     def _announcement(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
-        may_work_on = self.membership.may_work_on
-        return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
+        may_work_on = self.assignment.may_work_on
+        return self.assignment.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Snapshot | None:
         """Send a heartbeat. Returns None if the lease is lost and the process is stopping."""
@@ -157,9 +157,9 @@ class Leases:
         if self.epoch:
             async with self._database.transaction() as tx:
                 if self._leaving:
-                    await membership.announce_leaving(tx, self.owner, self.epoch)
-                if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *announced):
-                    seen = await membership.read_snapshot(tx)
+                    await lane_assignment.announce_leaving(tx, self.owner, self.epoch)
+                if await lane_assignment.renew(tx, self.owner, self.epoch, self._lease_ms, *announced):
+                    seen = await lane_assignment.read_snapshot(tx)
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
@@ -180,11 +180,11 @@ class Leases:
         """Forget the lease, because other processes have removed this one and own its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
-        self.membership.clear()
+        self.assignment.clear()
 
     async def _join(self) -> Snapshot:
         async def join(tx: Transaction) -> tuple[int, Snapshot]:
-            return await membership.join(tx, self.owner, self._lease_ms), await membership.read_snapshot(tx)
+            return await lane_assignment.join(tx, self.owner, self._lease_ms), await lane_assignment.read_snapshot(tx)
 
         self.epoch, seen = await self._database.in_transaction(join)
         return seen
@@ -193,10 +193,10 @@ class Leases:
         if not any(each.owner == self.owner and each.epoch == self.epoch for each in seen.members):
             self._lost()
             return
-        before = self.membership.generation
-        self.membership.apply(seen)
-        metrics.WORKERS.set(self.membership.alive)
-        if self.membership.generation != before:
+        before = self.assignment.generation
+        self.assignment.apply(seen)
+        metrics.WORKERS.set(self.assignment.alive)
+        if self.assignment.generation != before:
             self._renew_at = 0  # acknowledge it soon
         others = [each for each in seen.members if each.owner != self.owner]
         now = _clock_ms()
@@ -206,13 +206,13 @@ class Leases:
             await self._remove_dead(dead)
         # When the first lease of another process expires, or sooner while the view is not settled.
         left_ms = min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
-        self._look_at = now + (left_ms if self.membership.settled else min(left_ms, UNSETTLED_MS))
+        self._look_at = now + (left_ms if self.assignment.settled else min(left_ms, UNSETTLED_MS))
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Snapshot | None:
-            if not await membership.remove(tx, dead, if_dead=True):
+            if not await lane_assignment.remove(tx, dead, if_dead=True):
                 return None  # another process was faster, or the member has returned
-            return await membership.read_snapshot(tx)
+            return await lane_assignment.read_snapshot(tx)
 
         seen = await self._database.in_transaction(remove)
         if seen is not None:
@@ -222,8 +222,8 @@ class Leases:
 
     async def leave(self) -> None:
         async with self._database.transaction() as tx:
-            await membership.remove(tx, [self.owner])
+            await lane_assignment.remove(tx, [self.owner])
         self.epoch = self._good_until = 0
-        self.membership.clear()
+        self.assignment.clear()
         self._database.signals.send(WORKERS, (0,))
         _ours.discard(self.owner)

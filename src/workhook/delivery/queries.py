@@ -1,4 +1,4 @@
-"""The SQL of delivery: due dispatches, hooks and outcomes. The SQL of processes is in `membership`."""
+"""The SQL of delivery: due dispatches, hooks and outcomes. The SQL of processes is in `lane_assignment`."""
 
 from __future__ import annotations
 

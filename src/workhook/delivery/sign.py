@@ -19,7 +19,7 @@ from workhook import __version__
 from workhook.core import json, tracing
 from workhook.core.disclosure import HiddenRepr
 from workhook.events.hook_config import standard_key
-from workhook.hooks.records import installation_to_response
+from workhook.hooks.schemas import installation_to_response
 
 TargetType = Literal["repository", "organization"]
 ContentType = Literal["json", "form"]

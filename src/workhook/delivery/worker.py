@@ -22,7 +22,7 @@ from workhook.delivery.send import Sender
 from workhook.delivery.slots import MemoryBudget, Slots
 from workhook.hooks.actions import deactivate_failing
 from workhook.hooks.commit import CommittedDispatch, register_worker
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
 

@@ -24,7 +24,7 @@ from workhook.hooks import deliveries, publishing, queries, redelivery
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, send_by_hand
 from workhook.hooks.history import Filters
-from workhook.hooks.records import (
+from workhook.hooks.schemas import (
     HOOK_COLUMNS,
     Hook,
     HookOwner,

@@ -12,7 +12,7 @@ from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.health import HookHealth
-from workhook.hooks.records import (
+from workhook.hooks.schemas import (
     AppHookShape,
     ConfigShape,
     DeliveryDetail,
@@ -29,17 +29,16 @@ from workhook.hooks.records import (
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Listed, Paged, Routes, RoutesPerKind
-from workhook.http.lists import PER_PAGE, link, per_page_of
+from workhook.http.lists import ID_CURSOR, PER_PAGE, link, parse_cursor, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity.authenticator import actor_of, caller_of, retry_on_changed_premise
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row
-from workhook.storage.pages import Page, parse_cursor
+from workhook.storage.pages import Page
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
 
-_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_FILTERS = (
     Query("status", "`success`: a 2xx response; `failure`: anything else.", {"enum": ["success", "failure"]}),
@@ -50,7 +49,7 @@ _DELIVERY_FILTERS = (
     Query("until", "Delivered at or before this time.", _TIME),
     Query("redelivery", "Only redeliveries, or only first attempts.", {"type": "boolean"}),
 )
-_DELIVERY_QUERY = (PER_PAGE, Query("cursor", "Cursor from a `Link` header.", _CURSOR), *_DELIVERY_FILTERS)
+_DELIVERY_QUERY = (PER_PAGE, Query("cursor", "Cursor from a `Link` header.", ID_CURSOR), *_DELIVERY_FILTERS)
 
 repository = Routes(WEBHOOK_API, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")
 organization = Routes(

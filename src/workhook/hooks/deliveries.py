@@ -19,7 +19,7 @@ from workhook.hooks import history
 from workhook.hooks.bodies import check_types
 from workhook.hooks.fan_out import send_by_hand, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.records import (
+from workhook.hooks.schemas import (
     DeliveryDetail,
     DeliveryItem,
     DeliveryRequest,
@@ -29,11 +29,11 @@ from workhook.hooks.records import (
     installation_to_response,
 )
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
+from workhook.http.lists import cursor_at
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import cursor_at
 from workhook.storage.signals import DUE
 
 IDS_MAX = 1000

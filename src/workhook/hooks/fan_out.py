@@ -14,7 +14,7 @@ from workhook.events import order, outbox
 from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Draft
 from workhook.events.tables import events
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity.queries import Premise, premise_params, premises_hold
 from workhook.storage import Row, Transaction

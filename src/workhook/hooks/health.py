@@ -16,7 +16,7 @@ from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
 from workhook.hooks import history
 from workhook.hooks.history import Filters, Shape
-from workhook.hooks.records import DeliveryId, Hook
+from workhook.hooks.schemas import DeliveryId, Hook
 from workhook.hooks.tables import deliveries, dispatches, succeeded
 from workhook.http.wire_types import Time
 from workhook.identity.tables import audit_log

@@ -21,7 +21,7 @@ from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.events.payloads import to_show
 from workhook.events.tables import events
-from workhook.hooks.records import DispatchState
+from workhook.hooks.schemas import DispatchState
 from workhook.hooks.tables import deliveries, dispatches, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, join_few, json_rows

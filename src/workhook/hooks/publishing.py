@@ -19,7 +19,7 @@ from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import send_now
-from workhook.hooks.records import HookOwner, HookViewer, PublishedEvent
+from workhook.hooks.schemas import HookOwner, HookViewer, PublishedEvent
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_to_response

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_from_row
+from workhook.hooks.schemas import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_from_row
 from workhook.hooks.tables import deliveries, hooks
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor
@@ -14,7 +14,7 @@ from workhook.identity.tables import accounts, apps, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import Page, listed, read_page
+from workhook.storage.pages import Page, numbered_list, read_page
 
 _columns = [hooks.c[name] for name in HOOK_COLUMNS]
 # `HookViewer.sees` for an organization's hooks.
@@ -30,7 +30,7 @@ class _Statements:
     def __init__(self, *belongs: sa.ColumnElement[bool], seen: sa.ColumnElement[bool] | None = None) -> None:
         found = sa.select(*_columns).where(*belongs, *([] if seen is None else [seen]))
         self.all = found.order_by(hooks.c.id)
-        self.page = listed(found, hooks.c.id, counts=False)
+        self.page = numbered_list(found, hooks.c.id, counts=False)
         self.one = found.where(hooks.c.id == bigint_param("hook_id"))
         self.locked = self.one.with_for_update()
         self.exists = sa.select(hooks.c.id).where(hooks.c.id == bigint_param("hook_id"), *belongs)
@@ -111,7 +111,7 @@ _app_hooks = (
         hooks.c.account_id == bigint_param("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None)
     )
 )
-_of_apps = listed(_app_hooks, hooks.c.id)
+_of_apps = numbered_list(_app_hooks, hooks.c.id)
 
 
 async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:

@@ -24,7 +24,7 @@ from workhook.core.vault import Vault
 from workhook.events.hook_config import standard_key
 from workhook.hooks import actions
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_from_row
+from workhook.hooks.schemas import HOOK_COLUMNS, Hook, HookOwner, hook_from_row
 from workhook.hooks.tables import arrivals, hooks, receivers
 from workhook.identity.tables import projects
 from workhook.identity.tokens.issue import digest_of

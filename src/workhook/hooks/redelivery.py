@@ -19,7 +19,7 @@ from workhook.core.errors import Invalid, Unavailable, require_found
 from workhook.hooks import history
 from workhook.hooks.deliveries import IDS_MAX, make_due
 from workhook.hooks.history import Filters, Shape
-from workhook.hooks.records import RedeliveryShape
+from workhook.hooks.schemas import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction

@@ -39,7 +39,7 @@ lanes = plain_table(
     sa.Column("manual_count", sa.Integer, nullable=False),
 )
 
-# Delivering processes with their leases. `delivery.membership` assigns lanes to them.
+# Delivering processes with their leases. `delivery.lane_assignment` assigns lanes to them.
 workers = plain_table(
     "workers",
     sa.Column("owner", sa.Text, primary_key=True),

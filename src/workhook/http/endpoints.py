@@ -1,6 +1,6 @@
 """Routes, declared with decorators on their handlers.
 
-    routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
+    routes = Routes(WORK_API, "Columns")
 
     @routes.patch("/columns/{id}")
     async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
@@ -103,8 +103,8 @@ class RouteDecorators:
 class Routes(Sequence[Operation], RouteDecorators):
     """The operations of one area and tag, in the order of their declaration.
 
-    `read` and `write` state who may call a GET and any other method (`Operation.access`). `retry` states which changes
-    are retried. `resource` is the name of request bodies in faults, and `facts` are fields of every `Operation` here.
+    `read` and `write` override the access of the area. `retry` states which changes are retried. `resource` is the name
+    of request bodies in faults, and `facts` are fields of every `Operation` here.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class Routes(Sequence[Operation], RouteDecorators):
         resource: str | None = None,
         **facts: Any,
     ) -> None:
-        self.area, self.read, self.write, self.retry = area, read, write, retry
+        self.area, self.retry = area, retry
+        self.read, self.write = read or area.read, write or area.write
         self.facts = {"tag": tag, **facts}
         self.resource = resource
         self.operations: list[Operation] = []

@@ -1,4 +1,4 @@
-"""Lists: by opaque cursor in the work API, by page number in the webhook API. `Link` headers lead to other pages.
+"""Lists: by opaque cursor in the work API, by page number or ID in the webhook API. `Link` leads to other pages.
 
 A cursor contains the sort key of the last row shown. Every page costs the same, and rows added or removed in the
 meantime neither repeat nor hide others.
@@ -20,6 +20,7 @@ from workhook.core.errors import Invalid, Malformed
 from workhook.http.calls import Call
 from workhook.http.operations import Query
 from workhook.http.parameters import Rule
+from workhook.storage import Row
 from workhook.storage.pages import Page
 
 R = TypeVar("R")
@@ -136,6 +137,27 @@ def page(
 def _next(call: Call, behind: Key) -> Mapping[str, str]:
     cursor = _MARK + base64.urlsafe_b64encode(json.encode(behind)).decode().rstrip("=")
     return {"Link": link(call, {"next": {"cursor": cursor}})}
+
+
+# --- cursors that are IDs, of histories -------------------------------------------------------------------------------
+
+ID_CURSOR = {"type": "string", "pattern": f"^{_MARK}[0-9]{{1,16}}$"}
+"""The JSON Schema of a cursor of `cursor_at`."""
+
+
+def cursor_at(row: Row) -> str:
+    """Return the cursor of a row. Each list decides whether the page of a cursor includes its row."""
+    return f"{_MARK}{row['id']}"
+
+
+def parse_cursor(text: str | None) -> int | None:
+    """Return the ID in a cursor of `cursor_at`, or None without a cursor. Raises `Malformed` for other texts."""
+    if text is None:
+        return None
+    number = text.removeprefix(_MARK)
+    if not text.startswith(_MARK) or not number.isascii() or not number.isdigit() or len(number) > 16:
+        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
+    return int(number)
 
 
 # --- numbered pages, and `Link` ---------------------------------------------------------------------------------------

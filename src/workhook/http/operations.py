@@ -46,6 +46,9 @@ class Area:
     # but a body must be JSON. "handler": each handler decides by the rules of its protocol (OAuth: RFC 6749; forms of
     # pages).
     undeclared: Literal["refused", "ignored", "handler"] = "handler"
+    # The access to a GET, and to any other method, unless `Routes` or an operation overrides it (`Operation.access`).
+    read: str | None = None
+    write: str | None = None
 
     def request_headers(self, request_id: str) -> dict[str, str]:
         """Return the headers with the request ID. Terraform's `github_rest_api` data source needs GitHub's header."""
@@ -53,7 +56,7 @@ class Area:
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 
 
-WORK_API = Area("work", ("/api/v1",), "envelope", undeclared="refused")
+WORK_API = Area("work", ("/api/v1",), "envelope", undeclared="refused", read="work.read", write="work.write")
 WEBHOOK_API = Area("webhooks", ("", "/api/v3"), "github", versioned=True, undeclared="ignored")
 GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of the webhook API expect it
 OAUTH = Area("oauth", ("",), "oauth")

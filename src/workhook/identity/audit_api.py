@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from workhook.core.errors import Fault, Invalid, say
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
-from workhook.http.lists import PER_PAGE, link, per_page_of
+from workhook.http.lists import ID_CURSOR, PER_PAGE, cursor_at, link, parse_cursor, per_page_of
 from workhook.http.negotiation import weighted
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
-from workhook.storage.pages import cursor_at, parse_cursor
 
 _VARY = {"Vary": "Accept"}
 _INCLUDED = {"enum": ["web", "git", "all"]}
-_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 
 routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
 
@@ -33,8 +31,8 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
             {"type": "string", "maxLength": audit_queries.PHRASE_MAX_CHARS},
         ),
         Query("include", "`web` and `all` include all entries; `git` is accepted and always empty.", _INCLUDED),
-        Query("after", "Entries after this cursor from a `Link` header.", _CURSOR),
-        Query("before", "Entries before this cursor from a `Link` header.", _CURSOR),
+        Query("after", "Entries after this cursor from a `Link` header.", ID_CURSOR),
+        Query("before", "Entries before this cursor from a `Link` header.", ID_CURSOR),
         Query("order", "`desc`: newest first.", {"enum": ["desc", "asc"], "default": "desc"}),
         PER_PAGE,
     ),
@@ -49,7 +47,7 @@ async def organization_audit_log_list(call: Call) -> Response:
     selection = audit_queries.parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))
     newest_first, nothing = order == "desc", include == "git"
-    # An OAuth app sees only its own webhooks (`hooks.records.HookViewer`), whose settings are not stored here.
+    # An OAuth app sees only its own webhooks (`hooks.schemas.HookViewer`), whose settings are not stored here.
     hooks = actor_of(call).token_kind != OAUTH.name
     if any(name == audit_queries.LINES for name, _ in weighted(call.header("accept"))):
         body = audit_queries.export_lines(

@@ -70,10 +70,12 @@ class Authenticator:
         self._limiter, self._pages = limiter, pages
         self._lookup = Lookup(database)
         self._database = database
-        self._named: Batcher[_Named, Repository | None] = _gathering(partial(queries.find_repository, database))
-        self._sought: Batcher[_Named, _Found | None] = _gathering(partial(queries.find_premise, database))
+        self._repositories: Batcher[_Named, Repository | None] = _batch_finds(
+            partial(queries.find_repository, database)
+        )
+        self._premise_reads: Batcher[_Named, _Found | None] = _batch_finds(partial(queries.find_premise, database))
         self._premises: OrderedDict[_Named, _Found] = OrderedDict()
-        self._noted: dict[int, int] = {}
+        self._uses_noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, call: Call) -> None:
@@ -85,7 +87,7 @@ class Authenticator:
             return  # pages have sessions; the server's own paths have no token and no limit
         rule = policy.RULES[access] if access else None
         try:
-            actor, app = (None, None) if area is OAUTH else await self._who(call, rule)
+            actor, app = (None, None) if area is OAUTH else await self._identify(call, rule)
         except Unauthenticated as problem:
             await self._count(call, None, None)  # guesses count as requests without a token
             problem.headers.setdefault("WWW-Authenticate", "Bearer")
@@ -128,7 +130,7 @@ class Authenticator:
         if late:
             log.warning("last_use_not_recorded", count=len(late), error="the database was not ready in time")
 
-    async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
+    async def _identify(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
         """Return the caller, or None without credentials. Raises `Unauthenticated` for invalid ones."""
         header = call.header("authorization")
         if header is None:
@@ -159,20 +161,22 @@ class Authenticator:
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
-        return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
+        return await self._repositories.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
-    async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
+    async def _repository_on_premise(
+        self, call: Call, rule: policy.Rule, actor: Actor
+    ) -> tuple[Repository, queries.Premise]:
         """Return the repository in the path, possibly as read for an earlier request. A refusal never relies on that.
 
         Raises the same errors as `policy.check_repository`.
         """
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
         known = self._premises.get(named)
-        if known is not None and call.recheck is None and _is_let_in(known[0], rule, actor):
+        if known is not None and call.recheck is None and _is_admitted(known[0], rule, actor):
             self._premises.move_to_end(named)
             return known
         self._premises.pop(named, None)
-        repository, premise = await self._sought.submit(named) or (None, None)
+        repository, premise = await self._premise_reads.submit(named) or (None, None)
         checked = policy.check_repository(repository, rule, actor)
         assert premise is not None, "what is not there was refused"
         put_bounded(self._premises, named, (checked, premise), PREMISES_MAX)
@@ -180,11 +184,11 @@ class Authenticator:
 
     def _note_use(self, call: Call, actor: Actor) -> None:
         now = now_ms()
-        if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < queries.USE_NOTED_MS:
+        if now - max(self._uses_noted.get(actor.token_id, 0), actor.last_used_at or 0) < queries.USE_NOTED_MS:
             return
-        if len(self._noted) >= 100_000:
-            self._noted.clear()
-        self._noted[actor.token_id] = now
+        if len(self._uses_noted) >= 100_000:
+            self._uses_noted.clear()
+        self._uses_noted[actor.token_id] = now
         task = asyncio.create_task(queries.record_use(self._database, tokens, actor.token_id, now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -223,7 +227,7 @@ class Authenticator:
         policy.check_kind(actor, rule)
         repository = organization = premise = None
         if rule.target == "repository" and call.operation.relies:
-            repository, premise = await self._relied_on(call, rule, actor)
+            repository, premise = await self._repository_on_premise(call, rule, actor)
         elif rule.target == "repository":
             repository = policy.check_repository(await self._repository(call, actor), rule, actor)
         elif rule.target == "organization":
@@ -239,7 +243,7 @@ class Authenticator:
         return Caller(actor, usage, repository, organization, premise=premise)
 
 
-def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named, T]:
+def _batch_finds(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named, T]:
     """Create a batcher that finds each repository once for all requests waiting for it."""
 
     async def find_each(named: Sequence[_Named]) -> list[T]:
@@ -251,7 +255,7 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
     return Batcher(find_each, lambda named: named, rounds_max=8)
 
 
-def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
+def _is_admitted(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
     """Return whether an earlier result admits the caller.
 
     A refusal leaves no trace in the request's record, because the place may now belong to someone else.
@@ -259,7 +263,7 @@ def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:
-        actor.request.clear_subject()  # the place may now belong to someone else
+        actor.request.clear_subject()
         return False
     return True
 

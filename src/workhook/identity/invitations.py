@@ -25,7 +25,7 @@ from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import Listed, Page, listed, read_page
+from workhook.storage.pages import NumberedList, Page, numbered_list, read_page
 from workhook.storage.record_rows import assigned, selected
 
 HOLDS_MS = 7 * DAY_MS
@@ -149,11 +149,13 @@ _one_at_place = {
 }
 _linked = [each.where(_by_digest) for each in _statements.values()]
 _all_at_place = {
-    (kind, clients): listed(each.where(_at_place, is_client if clients else sa.not_(is_client)), invitations.c.id)
+    (kind, clients): numbered_list(
+        each.where(_at_place, is_client if clients else sa.not_(is_client)), invitations.c.id
+    )
     for kind, each in _statements.items()
     for clients in (False, True)
 }
-_to_user = {kind: listed(each.where(for_invited), invitations.c.id) for kind, each in _statements.items()}
+_to_user = {kind: numbered_list(each.where(for_invited), invitations.c.id) for kind, each in _statements.items()}
 # There can be two, by login and by e-mail.
 _to_caller = to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
     invitations.c.created_at.desc(), invitations.c.id.desc()
@@ -337,7 +339,7 @@ def invited(user: Account) -> dict[str, object]:
 
 
 async def _find_page(
-    reader: Reader, statement: Listed, params: Mapping[str, object], viewer: Account, page: Page
+    reader: Reader, statement: NumberedList, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     rows, number = await read_page(reader, statement, {**params, "user_id": viewer.id, "now": now_ms()}, page)
     return [invitation_of(row, viewer) for row in rows], number

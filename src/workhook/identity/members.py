@@ -21,14 +21,14 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage.database import Reader, Row
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import Listed, Page, listed, read_page
+from workhook.storage.pages import NumberedList, Page, numbered_list, read_page
 
 _user_id = bigint_param("user_id")
 _is_own, _is_reached = memberships.c.user_id == _user_id, within_reach(memberships.c.organization_id, None)
 _their_membership = memberships.alias("theirs")
 _is_shared = _their_membership.c.organization_id == memberships.c.organization_id
 # Organizations of both the caller and another user. The caller's own are those shared with the caller.
-_shared = listed(
+_shared = numbered_list(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
     .join(_their_membership, _is_shared)
@@ -47,8 +47,10 @@ _seen = repositories.where(
     sa.or_(projects.c.account_id == _user_id, sees),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
-all_seen = listed(_seen, projects.c.repository_id)
-seen_of_account = listed(_seen.where(projects.c.account_id == bigint_param("account_id")), projects.c.repository_id)
+all_seen = numbered_list(_seen, projects.c.repository_id)
+seen_of_account = numbered_list(
+    _seen.where(projects.c.account_id == bigint_param("account_id")), projects.c.repository_id
+)
 
 _in_it = sa.select(memberships.c.role).where(_is_own, memberships.c.organization_id == accounts.c.id, _is_reached)
 _fellow = sa.select(_their_membership.c.role).join_from(memberships, _their_membership, _is_shared)
@@ -68,7 +70,7 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
 
 
 async def list_seen(
-    reader: Reader, actor: Actor, statement: Listed, page: Page, **others: object
+    reader: Reader, actor: Actor, statement: NumberedList, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
     """Return the caller's repositories within the token's reach, oldest first, and their number."""
     rows, number = await read_page(reader, statement, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
@@ -103,17 +105,17 @@ _people = (
     .where(memberships.c.organization_id == bigint_param("organization_id"), accounts.c.kind == "user")
 )
 _person_by_login = _people.where(accounts.c.login_key == sa.bindparam("login_key"))
-_members: dict[MemberRole, Listed] = {
-    "all": listed(_people, accounts.c.id),
-    "admin": listed(_people.where(memberships.c.role == "owner"), accounts.c.id),
-    "member": listed(_people.where(memberships.c.role == "member"), accounts.c.id),
+_members: dict[MemberRole, NumberedList] = {
+    "all": numbered_list(_people, accounts.c.id),
+    "admin": numbered_list(_people.where(memberships.c.role == "owner"), accounts.c.id),
+    "member": numbered_list(_people.where(memberships.c.role == "member"), accounts.c.id),
 }
 _of_caller = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
     .where(_is_own, _is_reached)
 )
-_organizations_of_caller = listed(_of_caller, accounts.c.id)
+_organizations_of_caller = numbered_list(_of_caller, accounts.c.id)
 _organization_of_caller = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
 
 # The same rule as in `repository_of`: the stronger of the roles by membership and by collaboration.
@@ -149,10 +151,10 @@ _candidates = sa.union(
 _everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= _least)
 _direct = _everybody.where(_addition.c.role.is_not(None))
 _outside = _direct.where(_member.c.role.is_(None), accounts.c.id != bigint_param("owner_id"))
-_in_repository: dict[Affiliation, Listed] = {
-    "all": listed(_everybody, accounts.c.id),
-    "direct": listed(_direct, accounts.c.id),
-    "outside": listed(_outside, accounts.c.id),
+_in_repository: dict[Affiliation, NumberedList] = {
+    "all": numbered_list(_everybody, accounts.c.id),
+    "direct": numbered_list(_direct, accounts.c.id),
+    "outside": numbered_list(_outside, accounts.c.id),
 }
 _somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa.or_(_rank > 0, is_visible))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,12 +11,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
+from workhook.core.clock import now_ms, parse_rfc3339
 from workhook.core.errors import Malformed, NotFound, require_found
 from workhook.core.text import one_line
-from workhook.core.zones import end_of
 from workhook.http.calls import Response
+from workhook.http.lists import Key, Rows
 from workhook.identity.context import Write
+from workhook.identity.queries import key_of
 from workhook.storage import Reader
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
@@ -31,11 +32,13 @@ from workhook.work.board.filters import find_filters, save_filters
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, bulk, column_tasks, listing, queries
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX, TaskOperation
-from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.board.tasks.schemas import Column, Task, Urgency, urgency
+from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit, TasksQuery
+from workhook.work.board.tasks.schemas import Column, DueSpan, Task, Urgency, due_span, urgency
 from workhook.work.discussion.schemas import count_on_tasks, task_comments
 from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.lists import iterate_pages
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import list_running
 
 places = Places("board")
@@ -382,7 +385,6 @@ async def _cards(visit: Visit, write: Write, access: Access, column: Column) -> 
 
 CARDS_MAX = 1000  # per column
 TIMERS_MAX = 200
-DUE_SOON_DAYS = 7
 FILTERS = ("q", "assignee", "label", "priority", "due")
 TICKED, ITEM = "complete", ("complete", "incomplete")
 
@@ -417,9 +419,13 @@ class BoardColumn(msgspec.Struct, frozen=True):
 async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> list[BoardColumn]:
     """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_board_columns(reader, access.repository.id)
-    read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
+    read, searched = await asyncio.gather(
+        asyncio.gather(*(_read_tasks(reader, access, column) for column in found)),
+        asyncio.gather(*(_search(reader, access, column, filters["q"]) for column in found if "q" in filters)),
+    )
+    has_words = set[str]().union(*searched) if "q" in filters else None
     now, running = now_ms(), set[str]()
-    fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
+    fitting = [[task for task in tasks if fits(task, filters, now, has_words)] for tasks, _ in read]
     ids = [task.id for tasks in fitting for task in tasks]
     comments, files, colors = await asyncio.gather(
         count_on_tasks(reader, access, task_comments, ids),
@@ -458,15 +464,27 @@ async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[S
     return tasks, len(read.rows) > CARDS_MAX or read.cut
 
 
+async def _search(reader: Reader, access: Access, column: Column, q: str) -> set[str]:
+    """Return the IDs of the column's tasks that contain the words of `q`, as lists of tasks do."""
+    source = source_of_project(access)
+    filters = {**listing.filters_of(TasksQuery(q=q), source), "column_id": column.id}
+
+    async def ask(after: Key | None) -> Rows[Task]:
+        order = listing.BY_POSITION
+        return await listing.list_tasks(reader, source, filters, sort=order, after=after, limit=CARDS_MAX)
+
+    return {task.id async for page in iterate_pages(ask, await ask(None)) for task in page}
+
+
 # --- filters ----------------------------------------------------------------------------------------------------------
 
 
-def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
-    """Return whether a task, as the API returns it, matches the filters."""
+def fits(task: Any, filters: Mapping[str, str], now: int, has_words: Container[str] | None = None) -> bool:
+    """Return whether a task, as the API returns it, matches the filters. `has_words` are the IDs that match `q`."""
+    if has_words is not None and task.id not in has_words:
+        return False
     for name, value in filters.items():
-        if name == "q" and value.casefold() not in task.title.casefold():
-            return False
-        if name == "assignee" and value not in [person.login for person in task.assignees]:
+        if name == "assignee" and key_of(value) not in [key_of(person.login) for person in task.assignees]:
             return False
         if name == "label" and value not in task.labels:
             return False
@@ -477,13 +495,13 @@ def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
     return True
 
 
+_DUE: Mapping[str, Sequence[DueSpan]] = {"overdue": ["overdue"], "week": ["today", "week"]}
+
+
 def _is_due(task: Any, span: str, now: int) -> bool:
     """Return whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
     if span == "none":
         return task.deadline is None
-    if span not in ("overdue", "week"):
-        return True
-    if task.deadline is None or task.completed_at is not None:
-        return False
-    ends = end_of(parse_rfc3339(task.deadline), reader_zone())
-    return ends <= now if span == "overdue" else ends <= now + DUE_SOON_DAYS * DAY_MS
+    deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
+    is_completed = task.completed_at is not None
+    return span not in _DUE or due_span(deadline, is_completed=is_completed, now=now, zone=reader_zone()) in _DUE[span]

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
+from typing import get_args
 
 import msgspec
 from msgspec import UnsetType
@@ -32,7 +33,7 @@ from workhook.work.board.projects.schemas import Project, find_label_colors
 from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.assignees import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
-from workhook.work.board.tasks.schemas import Task, urgency
+from workhook.work.board.tasks.schemas import DueSpan, Task, due_span, urgency
 from workhook.work.history.all_projects import AllTasksQuery, list_all_people
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
@@ -94,24 +95,18 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[tuple[str | Non
         for key in keys(row, now):
             found.setdefault(key, []).append(row)
     if by == "deadline":
-        order = [key for key in _SPANS if key in found]
+        order: list[str] = [key for key in _SPANS if key in found]
     else:
         order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
     return [(_heading(by, names.get(key, key)), found[key]) for key in order]
 
 
-_SPANS = ("overdue", "today", "week", "later", "none", "done")
+_SPANS: Sequence[DueSpan] = get_args(DueSpan)
 
 
 def _span(row: TaskRow, now: int) -> Iterable[str]:
-    if row.task.completed_at is not None:
-        return ["done"]
-    if row.task.deadline is None:
-        return ["none"]
-    if row.is_overdue:
-        return ["overdue"]
-    days = (formats.shown_day(row.task.deadline) - day_in(now, formats.reader_zone())).days
-    return ["today" if days <= 0 else "week" if days <= 7 else "later"]
+    is_completed = row.task.completed_at is not None
+    return [due_span(row.task.deadline, is_completed=is_completed, now=now, zone=formats.reader_zone())]
 
 
 _KEYS: Mapping[str, Callable[[TaskRow, int], Iterable[str]]] = {

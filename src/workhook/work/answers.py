@@ -11,7 +11,7 @@ from workhook.storage import Transaction
 from workhook.work.kernel import questions
 from workhook.work.kernel.questions import Ending
 from workhook.work.money import issued
-from workhook.work.money.checkouts.billing import lock_checkouts, pause_renewals
+from workhook.work.money.checkouts.actions import lock_checkouts, pause_renewals
 from workhook.work.time import shared_work
 from workhook.work.time.timesheets import timers
 

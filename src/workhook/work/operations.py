@@ -19,12 +19,12 @@ from workhook.work.kernel import quota
 from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # only declares tables
 from workhook.work.money import budgets
 from workhook.work.money.billing import actions as billing
-from workhook.work.money.checkouts import billing as service_checkouts
+from workhook.work.money.checkouts import actions as service_checkouts
 from workhook.work.money.credit_notes import actions as credit_notes
-from workhook.work.money.credits import ledger as task_credits
+from workhook.work.money.credits import actions as task_credits
 from workhook.work.money.invoices import actions as invoices
 from workhook.work.money.invoices import documents
-from workhook.work.money.payments import recording as payments
+from workhook.work.money.payments import actions as payments
 from workhook.work.money.services import actions as services
 from workhook.work.people import clients, members
 from workhook.work.portability.transfer import exports

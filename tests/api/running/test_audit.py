@@ -25,6 +25,7 @@ from tests.web.browser import Browser, add_person
 from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
+from workhook.chores import CHORES, run_once
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load
@@ -36,7 +37,6 @@ from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 from workhook.storage.metadata import bigint_param
-from workhook.work.chores import CHORES, run_once
 
 _entries = sa.select(audit_log).order_by(audit_log.c.id)
 

@@ -29,7 +29,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from workhook.cli.reencrypt import BATCH, SEALED
 from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
-from workhook.hooks.records import HOOK_COLUMNS
+from workhook.hooks.schemas import HOOK_COLUMNS
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity import actions as identity_actions

@@ -25,7 +25,7 @@ from workhook.identity.tables import (
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import ALL_ROWS, Listed, Page, count, listed, read_page
+from workhook.storage.pages import ALL_ROWS, NumberedList, Page, count, numbered_list, read_page
 from workhook.storage.record_rows import row_reader, selected
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ _by_slug = _apps.where(apps.c.slug == sa.bindparam("slug"))
 _of_account = _apps.where(
     apps.c.account_id == bigint_param("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
 )
-_list_of_account = listed(_of_account, apps.c.id, counts=False)
+_list_of_account = numbered_list(_of_account, apps.c.id, counts=False)
 _keys = (
     sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == bigint_param("app_id")).order_by(app_keys.c.id)
 )
@@ -66,9 +66,9 @@ _installation = installed.where(installations.c.id == bigint_param("id"))
 _installation_locked = _installation.with_for_update(of=installations)
 _of_app = installed.where(installations.c.app_id == bigint_param("app_id"))
 _installation_of_both = _of_app.where(installations.c.account_id == bigint_param("account_id"))
-_list_of_app = listed(_of_app, installations.c.id, counts=False)
+_list_of_app = numbered_list(_of_app, installations.c.id, counts=False)
 _on_this_account = installed.where(installations.c.account_id == bigint_param("account_id"))
-_list_on_account = listed(_on_this_account, installations.c.id, counts=False)
+_list_on_account = numbered_list(_on_this_account, installations.c.id, counts=False)
 
 
 def app_of(row: Row, prefix: str = "") -> App:
@@ -135,7 +135,9 @@ async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
-async def _page(reader: Reader, statement: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
+async def _page(
+    reader: Reader, statement: NumberedList, page: Page, **params: object
+) -> tuple[list[Installation], int]:
     rows, total = await read_page(reader, statement, params, page)
     return [installation_of(row) for row in rows], total
 
@@ -211,7 +213,7 @@ _of_user = _of_app.where(
     sa.or_(bigint_param("place_id") == 0, installations.c.account_id == bigint_param("place_id")),
 )
 _one_of_user = _of_user.where(installations.c.id == bigint_param("installation_id"))
-_list_of_user = listed(_of_user, installations.c.id, counts=False)
+_list_of_user = numbered_list(_of_user, installations.c.id, counts=False)
 
 _on_account = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == bigint_param("app_id"))
 _owned = (
@@ -235,7 +237,7 @@ _seen = repositories.where(
     sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids")),
     sees,
 )
-_seen_list = listed(_seen, projects.c.repository_id, counts=False)
+_seen_list = numbered_list(_seen, projects.c.repository_id, counts=False)
 
 
 class OwnedOrganization(NamedTuple):

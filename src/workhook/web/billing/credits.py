@@ -24,7 +24,7 @@ from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.money.credits import ledger
+from workhook.work.money.credits import actions
 from workhook.work.money.credits.schemas import TaskCreditCreate
 
 places = Places("credits")
@@ -44,7 +44,7 @@ async def _page(visit: Visit, access: Access, form: PageForm) -> Response:
     cursor, reader = visit.query("cursor"), visit.database
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     source, after = source_of_project(access), cursor_of(query)
-    found = await read(reader, ledger.ENTRIES, source, {}, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
+    found = await read(reader, actions.ENTRIES, source, {}, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
     entries, headers = lists.page(visit.call, found, query)
     return await billing_page(
         visit,
@@ -52,7 +52,7 @@ async def _page(visit: Visit, access: Access, form: PageForm) -> Response:
         "billing/credits.html",
         "credits",
         form=form,
-        balance=await ledger.find_balance(reader, access.repository.id),
+        balance=await actions.find_balance(reader, access.repository.id),
         entries=entries,
         choice=await offer_tasks(visit, access, form.of(SPEND).value("task_id"), finished=False),
         more=paging.next_page(headers),
@@ -97,7 +97,7 @@ async def _access(visit: Visit) -> Access:
 
 async def _append(visit: Visit, access: Access, kind: str, text: str, **values: object) -> Response:
     create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
-    await visit.change(lambda write: ledger.create_task_credit(write, access.repository.project_id, create))
+    await visit.change(lambda write: actions.create_task_credit(write, access.repository.project_id, create))
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 
@@ -108,9 +108,9 @@ async def reverse(visit: Visit) -> Response:
     entry_id = visit.path("entry_id")
 
     async def step(write: Write) -> None:
-        row, its = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=entry_id)
+        row, its = await find_with_access(write.tx, actions.entry_locked, write.actor, id=entry_id)
         access.require_same_project(its)
-        await ledger.delete_task_credit(write, ledger.entry_of(row).id)
+        await actions.delete_task_credit(write, actions.entry_of(row).id)
 
     await visit.change(step)
     return visit.done(paging.project_address(visit, "billing", "credits"), gettext("Entry reversed."))

@@ -111,8 +111,10 @@ async def words_of(visit: Visit, access: Access, offer: OfferedTime) -> str:
     left_ms = 0 if is_all else await find_unbilled_ms(visit.database, access)
     if not left_ms:
         return message
-    more = gettext("This invoice is full. Create another one for the remaining %(time)s.")
-    return f"{message} {more % {'time': format_duration(left_ms)}}"
+    more = gettext(
+        "This invoice is full. Create another one for the remaining %(time)s.", time=format_duration(left_ms)
+    )
+    return f"{message} {more}"
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:

@@ -32,9 +32,9 @@ from workhook.web.frame.texts import gettext
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.all_projects import AllInvoicesQuery
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.billing_settings import grouped, percent_of
 from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read, read_all
 from workhook.work.kernel.scopes import source_across_projects, source_of_project
-from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import actions as credit_notes
 from workhook.work.money.credit_notes.amounts import CreditableLine, RateBalance, find_rates, lines_of, whole_line
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
@@ -44,7 +44,7 @@ from workhook.work.money.invoices.mail import find_mailed
 from workhook.work.money.invoices.queries import INVOICES, filters_of, open_sums
 from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
-from workhook.work.money.payments import recording
+from workhook.work.money.payments import actions as payments
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
 from workhook.work.time.timesheets.queries import find_unbilled_ms
 
@@ -189,14 +189,14 @@ class Money(msgspec.Struct):
 
 async def money_of(reader: Reader, access: Access, invoice: Invoice) -> Money:
     source = source_of_project(access)
-    payments = await read_all(reader, recording.rows.listing, source, invoice_id=invoice.id)
+    booked = await read_all(reader, payments.rows.listing, source, invoice_id=invoice.id)
     notes = await read_all(reader, credit_notes.rows.listing, source, invoice_id=invoice.id)
     left = Counter[str]()
-    for each in payments:
+    for each in booked:
         left[each.refund_of or each.id] += each.amount_minor
     rates = await find_rates(reader, invoice)
     return Money(
-        payments,
+        booked,
         notes,
         dict(left),
         balance_of(invoice),
@@ -312,7 +312,7 @@ async def book_payment(visit: Visit) -> Response:
     async def read_form(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    return await _book(visit, PAYMENT, read_form, recording.pay, gettext("Payment recorded."))
+    return await _book(visit, PAYMENT, read_form, payments.pay, gettext("Payment recorded."))
 
 
 @places.post(
@@ -326,10 +326,10 @@ async def give_back(visit: Visit) -> Response:
         return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
     async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
-        payment = await recording.find_payment(write.tx, write.actor, payment_id)
+        payment = await payments.find_payment(write.tx, write.actor, payment_id)
         if payment.invoice.id != invoice.id:
             raise NotFound()
-        await recording.refund(write, access, invoice, payment, wanted)
+        await payments.refund(write, access, invoice, payment, wanted)
 
     return await _book(visit, payment_id, read_form, book, gettext("Refund recorded."))
 

@@ -195,7 +195,7 @@ async def delete_service(visit: Visit) -> Response:
     """Delete a service. Existing subscriptions continue."""
     _, service = await _find(visit)
     await visit.change(lambda write: actions.delete_service(write, service.id))
-    return visit.done(_address(visit), gettext("“%(title)s” was deleted.") % {"title": service.title})
+    return visit.done(_address(visit), gettext("“%(title)s” was deleted.", title=service.title))
 
 
 # --- prices ----------------------------------------------------------------------------------------------------------

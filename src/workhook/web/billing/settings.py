@@ -32,7 +32,7 @@ from workhook.web.organization.settings import settings_address as organization_
 from workhook.web.project import administered
 from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     DEFAULT_FORMAT,
     AccountBilling,
     AccountBillingEdit,

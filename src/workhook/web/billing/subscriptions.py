@@ -20,7 +20,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.money.checkouts import billing
+from workhook.work.money.checkouts import actions
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Discount, Item, sums_of_items
 from workhook.work.money.invoices.settings import find_settings
@@ -42,7 +42,7 @@ async def list_subscriptions(visit: Visit) -> Response:
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
     source, after = source_of_project(access), cursor_of(query)
-    checkouts, headers = await read_for(visit.call, billing.CHECKOUTS, source, query, after)
+    checkouts, headers = await read_for(visit.call, actions.CHECKOUTS, source, query, after)
     return await billing_page(
         visit,
         access,
@@ -107,14 +107,14 @@ async def subscribe(visit: Visit) -> Response:
             ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
         )
         made = await visit.change(
-            lambda write: billing.create_service_checkout(write, access.repository.project_id, create)
+            lambda write: actions.create_service_checkout(write, access.repository.project_id, create)
         )
     except (Invalid, Conflict) as problem:  # errors of the start are not handled here: the subscription exists by then
         return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
     checkout_id = made.service_checkout.id
     text = gettext("Subscription created. Nothing is billed until you start it.")
     if "start" in visit.fields:
-        await visit.change(lambda write: billing.complete_service_checkout(write, checkout_id))
+        await visit.change(lambda write: actions.complete_service_checkout(write, checkout_id))
         text = gettext("Subscription started.")
     return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
@@ -122,7 +122,7 @@ async def subscribe(visit: Visit) -> Response:
 async def _find(visit: Visit) -> tuple[Access, Checkout]:
     """Return the subscription in the path. Raises `NotFound` if it does not exist or belongs to another project."""
     access = await visit.access()
-    its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
+    its, checkout = await actions.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
     access.require_same_project(its)
     return access, checkout
 
@@ -158,7 +158,7 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
 @form_page(show_subscription, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Response:
     """Start a subscription: its first period begins and is billed."""
-    return await _step(visit, billing.complete_service_checkout, gettext("Subscription started."))
+    return await _step(visit, actions.complete_service_checkout, gettext("Subscription started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
@@ -166,7 +166,7 @@ async def start(visit: Visit) -> Response:
 async def pause(visit: Visit) -> Response:
     """Pause a subscription."""
     return await _step(
-        visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed until you resume it.")
+        visit, actions.pause_service_checkout, gettext("Subscription paused. Nothing is billed until you resume it.")
     )
 
 
@@ -175,7 +175,7 @@ async def pause(visit: Visit) -> Response:
 async def resume(visit: Visit) -> Response:
     """Resume a paused subscription."""
     text = gettext("Subscription resumed. Its period was extended by the length of the pause.")
-    return await _step(visit, billing.unpause_service_checkout, text)
+    return await _step(visit, actions.unpause_service_checkout, text)
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
@@ -184,7 +184,7 @@ async def cancel(visit: Visit) -> Response:
     """Cancel a subscription, optionally with a reason."""
     _, checkout = await _find(visit)
     why = visit.form(ServiceCheckoutCancel, *_CANCEL)
-    await visit.change(lambda write: billing.cancel_service_checkout(write, checkout.id, why))
+    await visit.change(lambda write: actions.cancel_service_checkout(write, checkout.id, why))
     return visit.done(_address(visit, checkout.id), gettext("Subscription canceled."))
 
 
@@ -192,5 +192,5 @@ async def cancel(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a subscription. It ends, and its invoices are kept."""
     _, checkout = await _find(visit)
-    await visit.change(lambda write: billing.delete_service_checkout(write, checkout.id))
+    await visit.change(lambda write: actions.delete_service_checkout(write, checkout.id))
     return visit.done(_address(visit), gettext("Subscription deleted."))

@@ -18,12 +18,12 @@ from workhook.hooks import actions, health, history
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_filters
 from workhook.hooks.history import Filters
-from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
+from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, Hook
 from workhook.http.calls import Response
+from workhook.http.lists import parse_cursor
 from workhook.http.messages import disposition
 from workhook.storage import Reader
 from workhook.storage.index_ranges import IdRange
-from workhook.storage.pages import parse_cursor
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext

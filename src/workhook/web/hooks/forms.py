@@ -15,7 +15,7 @@ from workhook.core.errors import Fault, Invalid, Problem
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
 from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, is_mask, require_standard_secret
 from workhook.hooks.bodies import HookChange, parse_hook
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.web.frame.forms import Faults, PageForm, faults_of
 from workhook.web.frame.texts import gettext
 

@@ -12,7 +12,7 @@ from workhook.events.catalog import CATALOG
 from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, health, queries
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.records import Hook
+from workhook.hooks.schemas import Hook
 from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from workhook.delivery import client, send
-from workhook.hooks.records import DeliveryDetail, DeliveryResponse
+from workhook.hooks.schemas import DeliveryDetail, DeliveryResponse
 from workhook.web.frame.formats import file_size, with_mark
 from workhook.web.frame.texts import gettext, text
 

@@ -10,7 +10,7 @@ from workhook.core.urls import new_receiver_key
 from workhook.hooks import actions, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival
-from workhook.hooks.records import HookOwner
+from workhook.hooks.schemas import HookOwner
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES

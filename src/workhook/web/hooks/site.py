@@ -13,7 +13,7 @@ from workhook.core.errors import Forbidden, Problem, TooManyRequests
 from workhook.hooks import actions, health, queries
 from workhook.hooks.actions import hook_of, owner_of
 from workhook.hooks.deliveries import TOO_MANY
-from workhook.hooks.records import AppHook, Hook, HookOwner
+from workhook.hooks.schemas import AppHook, Hook, HookOwner
 from workhook.http.calls import Response
 from workhook.identity import policy
 from workhook.identity.queries import find_organization

@@ -11,7 +11,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.delivery.sign import REDACTED, form_encode
-from workhook.hooks.records import DeliveryDetail
+from workhook.hooks.schemas import DeliveryDetail
 from workhook.web.hooks.payloads import unseen
 
 LANGUAGES: Mapping[str, str] = {

@@ -41,11 +41,12 @@ from workhook.work.files.actions import FILES
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.durations import format_duration
-from workhook.work.kernel.lists import read
+from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 from workhook.work.time.timesheets.rules import elapsed_ms
 from workhook.work.time.timesheets.schemas import Timesheet
+from workhook.work.time.timesheets.sums import find_spent_on_task
 
 COMMENTS_MAX = 200
 FILES_MAX = 100
@@ -92,6 +93,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
     now, fields, is_completed = now_ms(), json.decode(task.fields), task.completed_at is not None
     zone = await find_zone(reader, access.repository.id) if task.repeat else UTC
     following = occurrence_after(task, now, zone)
+    has_more_times = times.truncated or len(times) > TIMESHEETS_MAX
+    spent_ms = await find_spent_on_task(reader, task_id, now) if has_more_times else None
     writers = [*(each.user for each in shown_comments), *(each.user for each in times[:TIMESHEETS_MAX])]
     return {
         "task": task,
@@ -115,7 +118,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         "blockers": [related[each] for each in task.blocked_by if each in related],
         "files": files[:FILES_MAX],
         "more_files": len(files) > FILES_MAX,
-        **_times(task, times, actor.user.id),
+        **_times(task, times, actor.user.id, spent_ms),
+        "more_timesheets": has_more_times,
         "may_edit": access.may_change(task.user_id),
         "may_set_rate": access.may_write and access.repository.role == "admin",
         "next_deadline": following.at if following else None,
@@ -126,15 +130,17 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
     }
 
 
-def _times(task: Task, times: Rows[Timesheet], user_id: int) -> dict[str, Any]:
-    """Return the time entries with their durations, the sum, and the user's unfinished timer."""
-    shown, now = times[:TIMESHEETS_MAX], now_ms()
+def _times(task: Task, times: Rows[Timesheet], user_id: int, spent_ms: int | None) -> dict[str, Any]:
+    """Return the newest entries with their durations, oldest first, the sum of all, and the user's unfinished timer.
+
+    `spent_ms` is the sum, or None if it is that of `times`.
+    """
+    shown, now = times[TIMESHEETS_MAX - 1 :: -1], now_ms()
     timesheets = [(each, elapsed_ms(each.times, now)) for each in shown]
-    spent_ms = sum(spent for _, spent in timesheets)
+    spent_ms = sum(spent for _, spent in timesheets) if spent_ms is None else spent_ms
     mine = [each for each in shown if each.user.id == user_id and not each.times.finished]
     return {
         "timesheets": timesheets,
-        "more_timesheets": times.truncated or len(times) > TIMESHEETS_MAX,
         "spent_ms": spent_ms,
         "percent": min(100, spent_ms * 100 // (task.estimate_ms or 1)),  # of the estimate
         "timer": next((each for each in mine if each.times.is_active), mine[-1] if mine else None),
@@ -152,8 +158,8 @@ async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Tas
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Rows[Timesheet]:
     if access.is_client:
         return Rows()
-    filters, limit = {"task_id": task_id}, TIMESHEETS_MAX + 1
-    return await read(reader, TIMESHEETS, source_of_project(access), filters, after=None, limit=limit)
+    source, filters, limit = source_of_project(access), {"task_id": task_id}, TIMESHEETS_MAX + 1
+    return await read(reader, TIMESHEETS, source, filters, order=NEWEST_FIRST, after=None, limit=limit)
 
 
 # --- fields in forms -------------------------------------------------------------------------------------------------

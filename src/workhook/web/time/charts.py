@@ -109,7 +109,7 @@ def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
         others = Spent()
         for _, each in rest:
             others = others.plus(each)
-        shown.append((gettext("%(number)d others") % {"number": len(rest)}, others))
+        shown.append((gettext("%(number)d others", number=len(rest)), others))
     most = max((each.duration_ms for _, each in shown), default=0) or 1
     return [
         BarRow(

@@ -149,7 +149,7 @@ def read_period(first: str, last: str) -> Period:
         if to < since:
             faults.append(Fault(field="to", message=gettext("The last day can’t be before the first day.")))
         elif (to - since).days >= PERIOD_MAX_DAYS:
-            longest = gettext("A report can cover at most %(days)d days.") % {"days": PERIOD_MAX_DAYS}
+            longest = gettext("A report can cover at most %(days)d days.", days=PERIOD_MAX_DAYS)
             faults.append(Fault(field="to", message=longest))
         else:
             return Period(since, to)

@@ -41,7 +41,7 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     if rate_minor is None:
         return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Defaults to %(whose)s, %(rate)s per hour.") % {"rate": amount(rate_minor, currency), "whose": whose}
+    return gettext("Defaults to %(whose)s, %(rate)s per hour.", rate=amount(rate_minor, currency), whose=whose)
 
 
 def query_of(return_to: str) -> dict[str, str]:

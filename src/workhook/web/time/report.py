@@ -119,15 +119,16 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
 
 
-async def _sum_up(visit: Visit, query: ReportQuery) -> Sequence[ReportGroup]:
-    return await sum_timesheets(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
+async def _sum_up(visit: Visit, query: ReportQuery, *, unbilled: bool = False) -> Sequence[ReportGroup]:
+    reader, actor = visit.database, visit.actor
+    return await sum_timesheets(reader, actor, query, now=now_ms(), limit=ROWS_MAX, unbilled=unbilled)
 
 
 async def _find_unbilled(visit: Visit, query: ReportQuery) -> Spent:
     if query.billable is False or query.invoiced is True:
         return Spent()
-    left = msgspec.structs.replace(query, group_by="project", billable=True, invoiced=False)
-    return total_of([ReportLine(each) for each in await _sum_up(visit, left)])
+    whole = msgspec.structs.replace(query, group_by="project", billable=UNSET, invoiced=UNSET)
+    return total_of([ReportLine(each) for each in await _sum_up(visit, whole, unbilled=True)])
 
 
 def total_of(lines: Sequence[ReportLine]) -> Spent:
@@ -138,12 +139,13 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     """Describe the chart for screen readers."""
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
-    return gettext("Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.") % {
-        "total": format_duration(total.duration_ms),
-        "billable": format_duration(total.billable_ms),
-        "label": most.label,
-        "most": format_duration(most.spent.duration_ms),
-    }
+    return gettext(
+        "Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.",
+        total=format_duration(total.duration_ms),
+        billable=format_duration(total.billable_ms),
+        label=most.label,
+        most=format_duration(most.spent.duration_ms),
+    )
 
 
 async def table(lines: Sequence[ReportLine], by: By) -> bytes:
@@ -235,7 +237,7 @@ async def _page(
         period_names=[(name, gettext(label)) for name, label in PERIODS.items()],
         days="" if period is None else period.title,
         people=await team_of(visit.database, access),
-        currency=total.currency or await drafts.find_currency(visit.database, access),
+        currency=access.repository.currency,
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
         total=total,
@@ -279,8 +281,9 @@ async def make_invoice(visit: Visit) -> Response:
         message = gettext("No unbilled time to invoice. Finish running timers first.")
         if ids:
             message = gettext(
-                "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
-            ) % {"number": TIMESHEETS_MAX}
+                "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person.",
+                number=TIMESHEETS_MAX,
+            )
         raise Invalid.at("from", message)
     begun = await drafts.find_presets(visit.database, access)
     group_by = visit.form(InvoiceCreate, "group_by").group_by

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
+from msgspec import UNSET
+
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY
@@ -33,6 +35,7 @@ from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.activity.queries import find_last_edits
 from workhook.work.history.all_projects import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.time_reports import ROWS_MAX, sum_timesheets
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import format_duration
@@ -42,6 +45,7 @@ from workhook.work.kernel.scopes import source_across_projects
 from workhook.work.money.budgets import BudgetUsage, find_budget_usage
 from workhook.work.time.timesheets import actions, queries, rules
 from workhook.work.time.timesheets.queries import list_running, list_started
+from workhook.work.time.timesheets.reports import ReportQuery
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetTaskShape
 
 By = Literal["person", "task", "project"]
@@ -83,41 +87,56 @@ class TimeEntry(NamedTuple):
 
 
 class GridDay(NamedTuple):
-    """The entries that started on one day, newest first."""
+    """The newest entries that started on one day, newest first, and the `total` of all."""
 
     day: date
     entries: Sequence[TimeEntry]
+    total: int
 
-    @property
-    def total(self) -> int:
-        return sum(each.elapsed_ms for each in self.entries)
+
+class Spell(NamedTuple):
+    """Time spent on one day. `project` is known only if the time is that of entries."""
+
+    day: date
+    ms: int
+    person: PersonShape | None
+    task: TimesheetTaskShape | None
+    project: Repository | None = None
+
+
+def spells_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[Spell]:
+    """Return the time of entries, on the day on which they started."""
+    sheets = ((each.timesheet, each.elapsed_ms) for each in entries)
+    return [Spell(day_in(its.times.start, zone), ms, its.user, its.task, its.repository) for its, ms in sheets]
 
 
 def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[TimeEntry]:
     return [TimeEntry(each, rules.elapsed_ms(each.times, now)) for each in timesheets]
 
 
-def grid_of(entries: Iterable[TimeEntry], week: Period, zone: tzinfo, by: By) -> Grid:
-    """Sum up timesheets by the day on which they started. Rows are sorted by name or title."""
+def grid_of(spells: Iterable[Spell], week: Period, by: By) -> Grid:
+    """Sum up time by day. Rows are sorted by name or title."""
     cells: dict[object, list[int]] = {}
-    known: dict[object, Timesheet] = {}
+    known: dict[object, Spell] = {}
     key, name = _KEYS[by]
-    for each in entries:
-        row = key(each.timesheet)
-        known.setdefault(row, each.timesheet)
-        number = (day_in(each.timesheet.times.start, zone) - week.first).days
-        cells.setdefault(row, [0] * DAYS)[number] += each.elapsed_ms
+    for each in spells:
+        row = key(each)
+        known.setdefault(row, each)
+        cells.setdefault(row, [0] * DAYS)[(each.day - week.first).days] += each.ms
     rows = []
     for row in sorted(cells, key=lambda row: (name(known[row]).casefold(), str(row))):
-        person = known[row].user if by == "person" else None
+        person = known[row].person if by == "person" else None
         task = known[row].task if by == "task" else None
-        rows.append(GridRow(person, task, known[row].repository if by == "project" else None, cells[row]))
+        rows.append(GridRow(person, task, known[row].project if by == "project" else None, cells[row]))
     return Grid(rows, [sum(each.cells[number] for each in rows) for number in range(DAYS)])
 
 
-_KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
-    "person": (lambda each: each.user.id, lambda each: called(each.user)),
-    "project": (lambda each: each.repository.id, lambda each: each.repository.title),
+_KEYS: dict[By, tuple[Callable[[Spell], object], Callable[[Spell], str]]] = {
+    "person": (lambda each: each.person and each.person.id, lambda each: called(each.person) if each.person else ""),
+    "project": (
+        lambda each: each.project and each.project.id,
+        lambda each: each.project.title if each.project else "",
+    ),
     "task": (
         lambda each: each.task.id if each.task else "",
         lambda each: each.task.title if each.task else "\U0010ffff",
@@ -125,12 +144,12 @@ _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]
 }
 
 
-def days_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[GridDay]:
+def days_of(entries: Iterable[TimeEntry], week: Period, zone: tzinfo, grid: Grid) -> list[GridDay]:
     """Group entries by the day on which they started, newest first."""
     days: dict[date, list[TimeEntry]] = {}
     for each in entries:
         days.setdefault(day_in(each.timesheet.times.start, zone), []).append(each)
-    return [GridDay(day, days[day]) for day in sorted(days, reverse=True)]
+    return [GridDay(day, days[day], grid.sums[(day - week.first).days]) for day in sorted(days, reverse=True)]
 
 
 class BudgetBar(NamedTuple):
@@ -169,6 +188,21 @@ async def week(visit: Visit) -> Response:
     return await week_page(visit, access, wanted, PageForm())
 
 
+async def _sum_up(visit: Visit, access: Access, week: Period, user: str, by: By) -> list[Spell]:
+    """Return the project's time of a week by day and person or task."""
+    zone = zone_of(name := zone_name(visit))
+    query = ReportQuery(
+        group_by="task" if by == "task" else "user",
+        project_id=access.repository.project_id,
+        user=user or UNSET,
+        timezone=name,
+        from_=week.since_ms(zone),
+        to=week.to_ms(zone),
+    )
+    groups = await sum_timesheets(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX, by_day=True)
+    return [Spell(each.day, each.spent.duration_ms, each.user, each.task) for each in groups if each.day]
+
+
 async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Response:
     """Return the page. `wanted` contains its filters, `form` the form that adds an entry."""
     name, now = zone_name(visit), now_ms()
@@ -188,6 +222,10 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         find_budget_usage(visit.database, access.repository.id),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
+    spells, more = spells_of(entries, zone), len(found) > ENTRIES_MAX or found.truncated
+    if more:  # the grid has all time, not only that of the listed entries
+        spells = await _sum_up(visit, access, shown, user, by)
+    grid = grid_of(spells, shown, by)
 
     def link(**changes: date | str) -> str:
         """Return the address with changed filters, without empty ones."""
@@ -207,9 +245,9 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         today=today,
         user=user,
         by=by,
-        grid=grid_of(entries, shown, zone, by),
-        days=days_of(entries, zone),
-        more=len(found) > ENTRIES_MAX or found.truncated,
+        grid=grid,
+        days=days_of(entries, shown, zone, grid),
+        more=more,
         running=entries_of(running, now),
         choice=choice,
         edits=edits,
@@ -266,6 +304,7 @@ async def own_week(visit: Visit, form: PageForm = UNSENT) -> Response:
         queries.find_running(reader, user),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
+    grid = grid_of(spells_of(entries, zone), shown, "project")
 
     def link(monday: object) -> str:
         """Return the address of another week, or of this week."""
@@ -279,8 +318,8 @@ async def own_week(visit: Visit, form: PageForm = UNSENT) -> Response:
         zone_name=name,
         rate_hint="",
         today=today,
-        grid=grid_of(entries, shown, zone, "project"),
-        days=days_of(entries, zone),
+        grid=grid,
+        days=days_of(entries, shown, zone, grid),
         more=len(found) > ENTRIES_MAX or found.truncated,
         running=entries_of([running] if running else [], now),
         choice=await _offer(visit, found, form.value("task_id")),

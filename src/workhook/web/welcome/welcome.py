@@ -6,7 +6,7 @@ import msgspec
 
 from workhook.core.errors import Invalid, NotFound, require_found
 from workhook.hooks.queries import has_any_hook
-from workhook.hooks.records import HookOwner, viewer_of
+from workhook.hooks.schemas import HookOwner, viewer_of
 from workhook.http.calls import Response
 from workhook.http.parameters import Title
 from workhook.identity import actions

@@ -40,12 +40,12 @@ from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import bigint_param
-from workhook.storage.pages import Page, listed, read_page
+from workhook.storage.pages import Page, numbered_list, read_page
 from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds import calendar_feeds
+from workhook.work.kernel.billing_settings import account_billing, billing_logos
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
 from workhook.work.people.membership import remove_collaborator, remove_member
 
@@ -98,7 +98,7 @@ _user_id = bigint_param("user_id")
 _users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is_one.label("is_administrator")).where(
     accounts.c.kind == "user"
 )
-_all = listed(_users, accounts.c.id)
+_all = numbered_list(_users, accounts.c.id)
 _locked = _users.where(accounts.c.login_key == sa.bindparam("login_key")).with_for_update(of=accounts)
 
 _organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)

@@ -52,7 +52,7 @@ from workhook.work.kernel.access import Access, find_access, find_with_access, t
 from workhook.work.kernel.record_events import differences, publish_event, publish_events
 from workhook.work.kernel.schemas import Done, if_set
 
-routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Columns")
 
 Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Zero-based; a number past the end means the end.")]
 

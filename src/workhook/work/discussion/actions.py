@@ -48,8 +48,8 @@ from workhook.work.discussion.schemas import (
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, find_with_access, with_access
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import BY_ID, Filter, Listing, Weight, read
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import (
     membership_of,
     person_columns,

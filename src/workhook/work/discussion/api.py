@@ -31,8 +31,8 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
 
-of_tasks = Routes(WORK_API, "Task Comments", read="work.read", write="work.write")
-of_files = Routes(WORK_API, "File comments", read="work.read", write="work.write")
+of_tasks = Routes(WORK_API, "Task Comments")
+of_files = Routes(WORK_API, "File comments")
 
 
 @of_tasks.get("/tasks/{id}/task_comments")

@@ -45,13 +45,13 @@ from workhook.work.files.schemas import (
 )
 from workhook.work.kernel import lists, questions
 from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
+from workhook.work.kernel.billing_settings import billing_logos
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.quota import add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.kernel.settings import billing_logos
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -321,7 +321,7 @@ async def require_room(call: Call, access: Access, more_bytes: int, tx: Transact
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
     if tx is not None:
-        add_file(tx, call, memory, access.repository.owner.id, more_bytes, beside=row["bytes"])
+        add_file(tx, call, memory, access.repository.owner.id, more_bytes, other_bytes=row["bytes"])
 
 
 _update_file = (

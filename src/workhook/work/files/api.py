@@ -44,7 +44,7 @@ from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.scopes import Source, source_of_project
 
-routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Files")
 _UPLOAD: Mapping[str, Any] = {
     "type": "object",
     "required": ["file"],

@@ -37,11 +37,11 @@ from workhook.work.files.schemas import FileQuery, FilesAnswer, files
 from workhook.work.history.search import SCOPES, SearchScope
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel import lists as scans
-from workhook.work.kernel.day_bounds import TimeZone, zone_named
+from workhook.work.kernel.day_bounds import TimeZone, find_zone_by_project, is_bare, zone_named
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Condition, Order, Scan, created_by, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.kernel.schemas import RecordPlace
+from workhook.work.kernel.schemas import RecordPlace, if_set
 from workhook.work.kernel.scopes import (
     CALLER,
     OrganizationLogin,
@@ -84,7 +84,10 @@ class AllTimesheetsQuery(TimesheetsQuery):
     user: _Worker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
     project_id: ProjectIds | UnsetType = UNSET
-    timezone: Annotated[TimeZone, Meta(description="IANA name. Default: `UTC`.")] | UnsetType = UNSET
+    timezone: (
+        Annotated[TimeZone, Meta(description="IANA name. Default: that of a single `project_id`, or `UTC`.")]
+        | UnsetType
+    ) = UNSET
 
 
 class RunningQuery(ListQuery):
@@ -325,7 +328,7 @@ async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived:
 
 # --- the API ----------------------------------------------------------------------------------------------------------
 
-routes = Routes(WORK_API, read="work.read", write="work.write")
+routes = Routes(WORK_API)
 
 
 @routes.get("/tasks", tag="Tasks")
@@ -349,9 +352,12 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response
     A page may be short or empty without being the last. Follow the `Link` header until it has no next page. With
     `Accept: text/csv`, the response is a table of all matching timesheets or, with `per_page`, of one page of them.
     """
-    zone = zone_named(query.timezone)
+    zone, ids = zone_named(query.timezone), (if_set(query.project_id) or "").split(",")
+    is_unnamed = isinstance(query.timezone, UnsetType)
+    if is_unnamed and len(ids) == 1 and (is_bare(query.from_) or is_bare(query.to)):
+        zone = await find_zone_by_project(call.database, ids[0])
     source = source_across_projects(actor_of(call), query, team_only=True, zone=zone)
-    days = None if isinstance(query.timezone, UnsetType) else zone
+    days = None if is_unnamed else zone
     return await timesheets.answer_list(call, source, query, cursor_of(query), "timesheets", days=days)
 
 

@@ -338,7 +338,7 @@ SCOPES: Mapping[Kind, SearchScope] = {
 
 # --- the search -------------------------------------------------------------------------------------------------------
 
-routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Search")
 
 TEXT_CHARS = 4000
 """The number of characters of a text read for its excerpt."""

@@ -6,7 +6,7 @@ A report covers every project where the caller is an owner or a member.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Invalid, NotFound
-from workhook.core.money import DEFAULT_CURRENCY, UNUSUAL_DIGITS
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
@@ -33,9 +33,7 @@ from workhook.work.kernel.access import find_access, is_insider
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import ADDRESS_HIDDEN, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import reports
 from workhook.work.time.timesheets.queries import people
 from workhook.work.time.timesheets.reports import (
@@ -80,34 +78,8 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-# The currency that each project would be invoiced in. Rates without a currency are stored with the default number of
-# decimal places, so the currency of the last invoice counts only if it has that many.
-_invoiced = projects.alias("invoiced")
-_last_invoice = (
-    sa.select(invoices.c.currency)
-    .where(invoices.c.repository_id == _invoiced.c.repository_id)
-    .order_by(invoices.c.id.desc())
-    .limit(1)
-    .correlate(_invoiced)
-    .scalar_subquery()
-)
-_usual = sa.case(
-    (_last_invoice.not_in([sa.literal_column(f"'{code}'", sa.Text) for code in sorted(UNUSUAL_DIGITS)]), _last_invoice)
-)
-_currencies = (
-    sa.select(
-        _invoiced.c.repository_id,
-        sa.func.coalesce(
-            project_billing.c.currency,
-            account_billing.c.currency,
-            _usual,
-            sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text),
-        ).label("currency"),
-    )
-    .select_from(_invoiced)
-    .outerjoin(project_billing, project_billing.c.repository_id == _invoiced.c.repository_id)
-    .outerjoin(account_billing, account_billing.c.account_id == _invoiced.c.account_id)
-)
+_priced = projects.alias("priced")
+_currency = sa.func.coalesce(_priced.c.currency, sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text))
 
 _FILTERS = ("user", "billable", "invoiced", "project_id")
 _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
@@ -119,22 +91,23 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=256)  # few of the combinations are requested
-def _sums(group_by: GroupBy, grains: tuple[Granularity, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
+def _sums(
+    group_by: GroupBy, grains: tuple[Granularity, ...], unit_ms: int, names: frozenset[str], *, by_day: bool
+) -> sa.Select[Any]:
     """Build the report. Days are assembled from sums over `unit_ms`."""
     visible = _one_visible if "project_id" in names else _every_visible
     places = sa.select(visible.cte("there").c.repository_id)
-    keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
+    group_keys = (*_GROUP_KEYS[group_by], "bucket") if by_day else _GROUP_KEYS[group_by]
+    keys = tuple(dict.fromkeys((*group_keys, "repository_id")))
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
     # Moved or deleted time leaves an empty group.
     of_projects = _added_up(found, keys).having(sa.func.sum(found.c.timesheets) > 0).cte("of_projects")
-    counted = sa.select(of_projects.c.repository_id).scalar_subquery()
-    priced = _currencies.where(_invoiced.c.repository_id.in_(counted)).cte("priced")
     with_currency = (
-        sa.select(of_projects, priced.c.currency)
-        .join_from(of_projects, priced, priced.c.repository_id == of_projects.c.repository_id)
+        sa.select(of_projects, _currency.label("currency"))
+        .join_from(of_projects, _priced, _priced.c.repository_id == of_projects.c.repository_id)
         .subquery("with_currency")
     )
-    summed = _added_up(with_currency, (*_GROUP_KEYS[group_by], "currency")).subquery("summed")
+    summed = _added_up(with_currency, (*group_keys, "currency")).subquery("summed")
     return _with_names(group_by, summed).limit(bigint_param("limit"))
 
 
@@ -146,8 +119,10 @@ def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
 def _with_names(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
     """Join the names that a report shows for each group, and order the groups."""
     counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
+    if "bucket" in summed.c:
+        counted.append(summed.c.bucket)
     if group_by == "day":
-        return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
+        return sa.select(*counted).order_by(summed.c.bucket)
     if group_by == "user":
         named = sa.select(*person_columns(ADDRESS_HIDDEN, people), *counted)
         return named.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
@@ -175,9 +150,19 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Granularity
 
 
 async def sum_timesheets(
-    reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
+    reader: Reader,
+    actor: Actor,
+    query: ReportQuery,
+    *,
+    now: int,
+    limit: int,
+    unbilled: bool = False,
+    by_day: bool = False,
 ) -> Sequence[ReportGroup]:
     """Return one group for each user (by login), task, project (by ID) or day.
+
+    `unbilled` selects the time that can be put on an invoice, as `timesheets.queries.list_to_invoice` does. `by_day`
+    divides each user, task or project by day; use it for a short span, because no stored sums fit.
 
     Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
     """
@@ -188,7 +173,7 @@ async def sum_timesheets(
         filters["user"] = key_of(filters["user"])
     zone = query.zone
     unit_ms = DAY_MS if zone is UTC else UNITS[Granularity.QUARTERS]
-    grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
+    grains = () if by_day else _grains(group_by, utc=zone is UTC, of_user="user" in filters)
     since, to = (ALWAYS[0] if query.since_ms is None else query.since_ms), query.to_ms
     params = {
         **filters,
@@ -196,10 +181,12 @@ async def sum_timesheets(
         **reach_params(actor),
         "user_id": actor.user.id,
         "now": now,
-        "limit": (most := limit * (DAY_MS // unit_ms) if group_by == "day" else limit) + 1,
+        "limit": (most := limit * (DAY_MS // unit_ms) if by_day or group_by == "day" else limit) + 1,
     }
-    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
-    groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
+    names = frozenset({*filters, *(["unbilled"] if unbilled else [])})
+    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, names, by_day=by_day), params)
+    in_days = by_day or group_by == "day"
+    groups = _days(rows, group_by, unit_ms, zone) if in_days else _folded(rows, group_by)
     if len(rows) > most or len(groups) > limit:
         message = f"the report has more than {limit} rows; narrow it down with from, to, user, or project_id"
         raise Invalid.at("group_by", message)
@@ -225,6 +212,8 @@ def _folded(rows: Sequence[Row], group_by: GroupBy) -> list[ReportGroup]:
 
 
 def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
+    if group_by == "day":
+        return ReportGroup(_spent_of(row))
     if group_by == "user":
         return ReportGroup(_spent_of(row), user=person_of_row(row))
     project = TimesheetProjectShape(row["project_id"], row["project_title"])
@@ -234,18 +223,21 @@ def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
     return ReportGroup(_spent_of(row), task=task, project=project)
 
 
-def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
-    """Group rows by the day in `zone` on which a timesheet started."""
-    days: dict[date, Spent] = {}
+def _days(rows: Sequence[Row], group_by: GroupBy, unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
+    """Add up the rows of each group by the day in `zone` on which a timesheet started."""
+    days: dict[object, ReportGroup] = {}
     for row in rows:
         day = datetime.fromtimestamp(row["bucket"] * unit_ms // 1000, zone).date()
-        days[day] = days.get(day, Spent()).plus(_spent_of(row))
-    return [ReportGroup(spent, day=day) for day, spent in days.items()]
+        group = _group_of(row, group_by)
+        key = day, group.user and group.user.id, group.project and group.project.id, group.task and group.task.id
+        spent = days[key].spent if key in days else Spent()
+        days[key] = msgspec.structs.replace(group, spent=spent.plus(group.spent), day=day)
+    return list(days.values())
 
 
 ROWS_MAX = 10_000
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get(

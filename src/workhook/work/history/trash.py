@@ -37,13 +37,13 @@ from workhook.work.board.projects.listing import FLAGS, each_chosen
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access, role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, select_first, select_first_per_group
+from workhook.work.kernel.list_statements import Columns, caller_accounts, select_first, select_first_per_group
 from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets
 
-routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Trash")
 log = structlog.get_logger(__name__)
 
 KEPT_MS = 30 * DAY_MS

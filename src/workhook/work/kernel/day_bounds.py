@@ -15,7 +15,7 @@ from workhook.http.wire_types import read_day_or_moment, with_plus
 from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.work.kernel.settings import account_billing
+from workhook.work.kernel.billing_settings import account_billing
 
 
 def _read_bound(raw: object) -> int | date:
@@ -65,17 +65,24 @@ def deadline_params(*, before: object, after: object, zone: tzinfo) -> dict[str,
     return {name: value for name, value in found.items() if value is not None}
 
 
-_zones = (
+_every_zone = (
     sa.select(projects.c.repository_id, account_billing.c.timezone)
     .select_from(projects)
     .outerjoin(account_billing, account_billing.c.account_id == projects.c.account_id)
-    .where(any_of(projects.c.repository_id, "ids"))
 )
+_zones = _every_zone.where(any_of(projects.c.repository_id, "ids"))
+_zone = _every_zone.where(projects.c.id == sa.bindparam("project_id"))
 
 
 async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
     """Return the time zone of the project's account; UTC until one is chosen."""
     return (await find_zones(reader, [repository_id]))[repository_id]
+
+
+async def find_zone_by_project(reader: Reader, project_id: str) -> tzinfo:
+    """Return the zone of a project by its public ID. It is UTC if there is no such project."""
+    row = await reader.fetch_one(_zone, {"project_id": project_id})
+    return zone_or_utc(row["timezone"] if row else None)
 
 
 async def find_zones(reader: Reader, repository_ids: Iterable[int]) -> Mapping[int, tzinfo]:

@@ -27,7 +27,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import join_few
 from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
-from workhook.work.kernel.pages import PAGE_CHARS_LITERAL, ROWS_LIMIT
+from workhook.work.kernel.list_statements import PAGE_CHARS_LITERAL, ROWS_LIMIT
 from workhook.work.kernel.scopes import (
     ProjectRef,
     Scope,

@@ -291,15 +291,15 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
 
 
 def add_file(
-    tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
+    tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, other_bytes: int
 ) -> None:
     """Add a file, since events do not include file sizes.
 
-    `beside` is the size of the other files, counted under a lock.
+    `other_bytes` is the size of the other files, counted under a lock.
     """
     growth = _growth_of(tx, call, memory, account_id)
     growth.usage += StoredUsage(more_bytes, 0, 0)
-    growth.file_bytes = beside
+    growth.file_bytes = other_bytes
 
 
 def _makes(operation: Operation, draft: Draft) -> bool:
@@ -413,7 +413,7 @@ class UsageAnswer(msgspec.Struct):
     success: bool = True
 
 
-routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Users")
 
 
 @routes.get("/organizations/{login}/usage", etag=False)

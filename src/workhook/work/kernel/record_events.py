@@ -47,7 +47,7 @@ async def publish_event(
     changes: Changes | None = None,
     extra_records: Mapping[str, msgspec.Struct] | None = None,
 ) -> None:
-    """Add the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
+    """Add the event `{action, NOUN: record, …extra_records, changes?, repository?, organization?, sender}`.
 
     The event is delivered to the webhooks of the repository and its organization, or only to those of the organization
     if `place` is an account. `organization` is absent for a user's own project. `sender` is null if Workhook itself

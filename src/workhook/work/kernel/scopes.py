@@ -25,7 +25,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access, is_client, is_insider, role_in
-from workhook.work.kernel.pages import caller_accounts, with_flag
+from workhook.work.kernel.list_statements import caller_accounts, with_flag
 from workhook.work.kernel.tables import clients
 
 PROJECTS_MAX = 100

@@ -1,4 +1,4 @@
 """Services, subscriptions and credits; invoices, payments and credit notes; billing settings.
 
-Start reading at `invoices/schemas`. `kernel/settings` defines the default settings, and `billing` changes them.
+Start reading at `invoices/schemas`. `kernel/billing_settings` defines the billing settings, and `billing` changes them.
 """

@@ -16,8 +16,8 @@ from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
 from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import find_access
+from workhook.work.kernel.billing_settings import BudgetShape, budget_to_response, project_billing
 from workhook.work.kernel.durations import signed_hours
-from workhook.work.kernel.settings import BudgetShape, budget_to_response, project_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import budgets
 from workhook.work.time.timesheets.budgets import HoursOrMoney, TimeAndMoney
@@ -35,7 +35,7 @@ class BudgetAnswer(msgspec.Struct):
     success: bool = True
 
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get("/projects/{id}/budget", etag=False)

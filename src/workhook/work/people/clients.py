@@ -90,7 +90,7 @@ async def end_clients_of(write: Write, user: Account) -> None:
             )
 
 
-routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Clients")
 
 
 class ClientCreate(msgspec.Struct):

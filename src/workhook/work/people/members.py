@@ -38,7 +38,7 @@ from workhook.work.kernel.tables import clients
 from workhook.work.people.clients import delete_client, lock_own
 from workhook.work.people.membership import invite, record_added, remove_collaborator, withdraw_invitation
 
-routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Members")
 
 
 class MemberCreate(msgspec.Struct):

@@ -32,9 +32,15 @@ from workhook.storage.metadata import bigint_param, in_project, insert_into, of_
 from workhook.storage.record_rows import assigned
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import get_owned_account
+from workhook.work.kernel.billing_settings import (
+    PersonRateInput,
+    PersonRateShape,
+    RoundMode,
+    account_billing,
+    project_billing,
+)
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
-from workhook.work.kernel.settings import PersonRateInput, PersonRateShape, RoundMode, account_billing, project_billing
 
 project_rates = plain_table(
     "project_rates",
@@ -358,7 +364,7 @@ def terms_of(row: Row) -> TimeTerms:
 
 _DOING = "see and change the rates of its members"
 
-routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Users")
 
 
 @routes.get("/organizations/{login}/members/{username}")

@@ -45,11 +45,11 @@ from workhook.work.board.projects.schemas import (
 )
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import choose_owner, rank_in, require_not_archived
+from workhook.work.kernel.billing_settings import account_billing
 from workhook.work.kernel.record_events import Changes, differences, publish_audited
 from workhook.work.kernel.schemas import Done, if_set
-from workhook.work.kernel.settings import account_billing
 
-routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Projects")
 
 _project_by_id = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
 # A key share lock still allows other transactions to add records to the project.

@@ -1,8 +1,8 @@
 """List the projects that the caller can see or restore, starting from the caller's accounts.
 
-The projects of an account are ranges of an index (`work.kernel.pages`). Those the caller was added to as a collaborator
-or client are ranges of another index. For a token that is limited to selected repositories, the selected repositories
-are read instead.
+The projects of an account are ranges of an index (`kernel.list_statements`). Those the caller was added to as a
+collaborator or client are ranges of another index. For a token that is limited to selected repositories, the selected
+repositories are read instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from workhook.storage.statements import PerDialect
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
 from workhook.work.board.tasks.matching import PART_MIN, fold_text, words_of
 from workhook.work.kernel.access import role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, select_first, select_first_per_group, with_flag
+from workhook.work.kernel.list_statements import (
+    Columns,
+    caller_accounts,
+    select_first,
+    select_first_per_group,
+    with_flag,
+)
 from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.kernel.tables import clients
 

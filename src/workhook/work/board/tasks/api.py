@@ -26,7 +26,7 @@ from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.scopes import Source, source_of_project
 
-routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
+routes = Routes(WORK_API, "Tasks", retry=Retry(queries.Busy, 20))
 
 
 @routes.get("/columns/{id}/tasks")

@@ -23,7 +23,7 @@ from workhook.work.board.tasks.schemas import Assignees, Task
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zones
-from workhook.work.kernel.pages import PAGE_CHARS
+from workhook.work.kernel.list_statements import PAGE_CHARS
 from workhook.work.kernel.schemas import if_set
 
 OPERATIONS_MAX = 1000
@@ -97,7 +97,7 @@ async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Ta
     """Apply the operations and return their tasks in the same order, in their final state; None for deleted ones.
 
     Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have
-    more text than a response can contain (`pages.PAGE_CHARS`).
+    more text than a response can contain (`list_statements.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)

@@ -3,9 +3,10 @@
 This costs half as much as reading rows: on SQLite, each row releases and reacquires the interpreter lock, and each
 value is looked up by name.
 
-A response has at most `pages.PAGE_CHARS` characters of text. Summing the lengths takes up to 40 % of the time to read a
-page, and few pages come near the limit. Therefore a page is first read without the sum, and with only the sizes of
-large tasks. If these fit into the response, they are then read by ID; otherwise the page is read again, with the sum.
+A response has at most `list_statements.PAGE_CHARS` characters of text. Summing the lengths takes up to 40 % of the time
+to read a page, and few pages come near the limit. Therefore a page is first read without the sum, and with only the
+sizes of large tasks. If these fit into the response, they are then read by ID; otherwise the page is read again, with
+the sum.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from workhook.work.board.tasks.schemas import (
     weight,
 )
 from workhook.work.kernel.access import Access, find_with_access, to_access, with_access
-from workhook.work.kernel.pages import PAGE_CHARS, PAGE_CHARS_LITERAL, ROWS_LIMIT
+from workhook.work.kernel.list_statements import PAGE_CHARS, PAGE_CHARS_LITERAL, ROWS_LIMIT
 
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
@@ -188,7 +189,7 @@ class ColumnTasks(msgspec.Struct, frozen=True):
     """A page of a column's tasks.
 
     `first` is the position of the first task. `rows` contains one item per task, with its sort key and assignees. `cut`
-    is true if the page ended early (`pages.PAGE_CHARS`).
+    is true if the page ended early (`list_statements.PAGE_CHARS`).
     """
 
     access: Access

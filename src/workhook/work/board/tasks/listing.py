@@ -41,8 +41,8 @@ from workhook.work.board.tasks.search_indexes import SEARCHED
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import deadline_params, zone_named
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Condition, Filter, FirstRows, Listing, Order, Words
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.scopes import CALLER, ProjectRef, Scope, Source
 
 # --- filters ----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.core.zones import end_of
+from workhook.core.zones import calendar_day, day_in, end_of
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -498,3 +498,19 @@ def urgency(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo)
         return ""
     left = end_of(deadline, zone) - now
     return "bad" if left <= 0 else "warn" if left <= DAY_MS else ""
+
+
+DUE_SOON_DAYS = 7
+DueSpan = Literal["overdue", "today", "week", "later", "none", "done"]
+
+
+def due_span(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo) -> DueSpan:
+    """Return when a task is due. `week` means in the next seven days, but not today."""
+    if is_completed:
+        return "done"
+    if deadline is None:
+        return "none"
+    if urgency(deadline, is_completed=False, now=now, zone=zone) == "bad":
+        return "overdue"
+    days = (calendar_day(deadline, zone) - day_in(now, zone)).days
+    return "today" if days <= 0 else "week" if days <= DUE_SOON_DAYS else "later"

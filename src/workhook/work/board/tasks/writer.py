@@ -47,14 +47,14 @@ from workhook.work.kernel.record_events import RecordEvent, differences, publish
 class TaskWriter:
     """Collects and writes the task changes of one transaction. The tasks and their columns must be locked.
 
-    `zones` are the time zones of recurrence rules, by repository ID. `tells` controls whether new assignees are
-    notified.
+    `zones` are the time zones of recurrence rules, by repository ID. `notify` controls whether new assignees
+    are notified.
     """
 
     def __init__(self, write: Write, zones: Mapping[int, tzinfo] | None = None, *, notify: bool = True) -> None:
         self._write = write
         self._zones = zones or {}
-        self._tells = notify
+        self._notify = notify
         self.changes: dict[str, TaskChange] = {}
         self._columns: dict[str, LockedColumn] = {}
         self._steps: dict[str, list[Step]] = defaultdict(list)  # by column ID
@@ -141,7 +141,7 @@ class TaskWriter:
             await publish_events(self._write, [event_of(each) for each in gone])
         if self._entered:
             await self._run_timers()
-        if self._tells:
+        if self._notify:
             await notify_assigned(self._write, [(each.access.repository, each.before, each.after) for each in written])
 
     async def _require_deletable(self, names: Mapping[str, str]) -> None:
@@ -245,8 +245,8 @@ def event_of(change: TaskChange) -> RecordEvent:
         action = "reopened" if after.completed_at is None else "completed"
     elif "column_id" in changes or "position" in changes:
         action = "moved"
-    beside = {"commit": change.commit} if change.commit is not None else None
-    return RecordEvent(repository, "task", action, new, changes, beside)
+    extra_records = {"commit": change.commit} if change.commit is not None else None
+    return RecordEvent(repository, "task", action, new, changes, extra_records)
 
 
 # --- the order of columns ---------------------------------------------------------------------------------------------

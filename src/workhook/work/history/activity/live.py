@@ -422,7 +422,7 @@ async def follow(services: Services, repository_id: int, listener: Listener, aft
     return stream
 
 
-routes = Routes(WORK_API, "Activity", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Activity")
 LAST_EVENT_ID = "Last-Event-ID"
 _EventId = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="Send everything after this event. Default: new events only.")

@@ -36,7 +36,7 @@ from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion.markdown import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.kernel.access import Access, find_access, is_insider
-from workhook.work.kernel.pages import select_first_per_group
+from workhook.work.kernel.list_statements import select_first_per_group
 from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 

@@ -38,9 +38,7 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.upload import FILE_FIELD, FORM, Admit, parameters_of, read_form
 from workhook.work.kernel.access import find_access, get_owned_account
-from workhook.work.kernel.record_events import differences, record_audit
-from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     DEFAULT_FORMAT,
     DEFAULT_LANGUAGE,
     AccountBilling,
@@ -57,6 +55,8 @@ from workhook.work.kernel.settings import (
     budget_to_response,
     project_billing,
 )
+from workhook.work.kernel.record_events import differences, record_audit
+from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
 from workhook.work.money.invoices import settings
 from workhook.work.money.invoices.rules import rate_fault
 from workhook.work.money.invoices.schemas import invoices, is_issued
@@ -175,7 +175,7 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
 
 _DOING = "see and change its billing settings"
 
-routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Billing")
 
 
 @routes.get("/organizations/{login}/billing")

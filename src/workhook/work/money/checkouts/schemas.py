@@ -17,7 +17,7 @@ from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import Millis, in_project, plain_table
 from workhook.storage.record_rows import table_columns
-from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
+from workhook.work.kernel.billing_settings import DEFAULT_LANGUAGE, Language
 from workhook.work.money.checkouts.rules import State, Status, Terms, months_between
 from workhook.work.money.services.schemas import ServicePrice
 

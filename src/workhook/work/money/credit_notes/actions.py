@@ -18,8 +18,8 @@ from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
@@ -38,10 +38,10 @@ from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.printing import file_name
 from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
-from workhook.work.money.payments.recording import require_capacity, settled
-from workhook.work.money.payments.schemas import InvoiceReference, OfInvoices
+from workhook.work.money.payments.actions import require_capacity, settled
+from workhook.work.money.payments.schemas import InvoiceEntries, InvoiceReference
 
-rows = OfInvoices(
+rows = InvoiceEntries(
     CreditNote,
     credit_notes,
     length(*(credit_notes.c[name] for name in ("taxes", "reason", "items"))),
@@ -54,7 +54,7 @@ _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 _count = queries.increment_counter(credit_note_numbers, queries.ONE)
 
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/invoices/{invoice_id}/credit_notes")
@@ -117,8 +117,8 @@ async def credit(write: Write, access: Access, invoice: Invoice, wanted: CreditN
     }
     if after.status == "credited":  # the invoice's time can be billed again
         await queries.release(write.tx, invoice.id)
-    beside = {"credit_note": to_response(note)}
-    await change_invoice(write, access, invoice, "credited", values, beside=beside)
+    records = {"credit_note": to_response(note)}
+    await change_invoice(write, access, invoice, "credited", values, extra_records=records)
     return note
 
 

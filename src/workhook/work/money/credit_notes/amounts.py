@@ -17,8 +17,8 @@ from msgspec import UnsetType
 from workhook.core.errors import Conflict, Fault, Invalid, say
 from workhook.core.money import TOTAL_MAX_MINOR, amount_of, half_up, to_amount, to_minor
 from workhook.storage import Reader
+from workhook.work.kernel.billing_settings import Category, percent_to_response
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings import Category, percent_to_response
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.drafts import items_of_inputs

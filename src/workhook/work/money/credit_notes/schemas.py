@@ -23,9 +23,9 @@ from workhook.core.records import (
 from workhook.http.parameters import Transform
 from workhook.storage.metadata import in_project, of_account, plain_table
 from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.billing_settings import BuyerText, Category, Language, Percent, SellerText
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import MoneyAboveZero
-from workhook.work.kernel.settings import BuyerText, Category, Language, Percent, SellerText
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import Credit
 from workhook.work.money.invoices.schemas import InvoiceItemInput, ItemsText, TaxesText

@@ -86,7 +86,7 @@ def notify_payment(write: Write, repository: Repository, invoice_id: str, paymen
 
 _DOING = "change invoices"
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/projects/{id}/invoices")
@@ -140,11 +140,11 @@ async def change_invoice(
     values: Mapping[str, object],
     *,
     more_changes: Changes | None = None,
-    beside: Mapping[str, msgspec.Struct] | None = None,
+    extra_records: Mapping[str, msgspec.Struct] | None = None,
 ) -> Invoice:
     """Write the values, publish the event, notify people and return the updated invoice.
 
-    An invoice that is sent without a number gets the next one. `beside` are further records of the event, by name.
+    An invoice that is sent without a number gets the next one. For `extra_records`, see `RecordEvent`.
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).with_overdue_at()
     if action == "sent" and before.invoice_number is None:
@@ -153,7 +153,9 @@ async def change_invoice(
         await write.tx.execute(queries.update, {**values_of(after), "invoice_id": after.id})
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
-    await publish_event(write, access.repository, "invoice", action, record, changes=changes, extra_records=beside)
+    await publish_event(
+        write, access.repository, "invoice", action, record, changes=changes, extra_records=extra_records
+    )
     if action in TOLD_ACTIONS:
         notify_invoice(write, access.repository, after.id, action)
     return after

@@ -36,7 +36,7 @@ from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Row
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.kernel.access import find_with_access
-from workhook.work.kernel.settings import Party
+from workhook.work.kernel.billing_settings import Party
 from workhook.work.money.invoices import facturx, printing, queries
 from workhook.work.money.invoices.actions import require_issued, visible
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
@@ -378,7 +378,7 @@ PDF = "application/pdf"
 BINARY: Mapping[int, Any] = {200: {"type": "string", "format": "binary"}}
 """The responses of an operation that returns a file."""
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 def parties_now(row: Row) -> tuple[Party, Party]:

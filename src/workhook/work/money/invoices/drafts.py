@@ -45,7 +45,7 @@ from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services.schemas import service_prices, services
 from workhook.work.time.rates import Rounding, find_rounding
 
-TIMESHEETS_SCANNED_MAX = 50
+NEWEST_SEARCHED_MAX = 50
 """The number of a project's newest invoices, and of an account's newest services, searched for a default."""
 
 
@@ -70,7 +70,7 @@ _newest_services = (
     sa.select(services.c.id)
     .where(services.c.account_id == _account)
     .order_by(services.c.id.desc())
-    .limit(TIMESHEETS_SCANNED_MAX)
+    .limit(NEWEST_SEARCHED_MAX)
     .subquery("newest_services")
 )
 _last_price = (
@@ -91,7 +91,7 @@ _newest = (
     sa.select(invoices.c.id, *(invoices.c[name] for name in TEXTS))
     .where(_of_project)
     .order_by(invoices.c.id.desc())
-    .limit(TIMESHEETS_SCANNED_MAX)
+    .limit(NEWEST_SEARCHED_MAX)
     .subquery("newest")
 )
 _last_addressed = (  # invoices of subscriptions do not name a buyer

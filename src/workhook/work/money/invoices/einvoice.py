@@ -17,7 +17,7 @@ from workhook.core.errors import Fault, Invalid, compose, phrase, say
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
-from workhook.work.kernel.settings import Category, Language, Party, Seller, percent_of
+from workhook.work.kernel.billing_settings import Category, Language, Party, Seller, percent_of
 from workhook.work.money.invoices import printing
 from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import Credit, Days, Item, TaxRate, TaxRow

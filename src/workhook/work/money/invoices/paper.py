@@ -11,7 +11,7 @@ from decimal import Decimal
 import msgspec
 
 from workhook.core.money import amount_of
-from workhook.work.kernel.settings import Language
+from workhook.work.kernel.billing_settings import Language
 
 REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
 """Directive 2006/112/EC, Article 226(11a). The German wording is that of § 14a Abs. 5 UStG."""

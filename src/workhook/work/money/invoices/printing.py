@@ -12,8 +12,8 @@ import msgspec
 
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
+from workhook.work.kernel.billing_settings import Language, Party, Seller, grouped, percent_of
 from workhook.work.kernel.durations import format_duration
-from workhook.work.kernel.settings import Language, Party, Seller, grouped, percent_of
 from workhook.work.money.invoices.paper import REVERSE_CHARGE, DocumentLocale
 from workhook.work.money.invoices.rules import ISSUED, OPEN, Credit, Item, TaxRate, TaxRow
 from workhook.work.money.invoices.schemas import Invoice

@@ -29,12 +29,12 @@ from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, is_insider, with_access
+from workhook.work.kernel.billing_settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import BY_USER, Condition, Filter, Listing, Words, with_place
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.scopes import ProjectRef, Scope, Source
-from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,

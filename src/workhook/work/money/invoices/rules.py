@@ -23,8 +23,8 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Fault, Message, compose, phrase
 from workhook.core.money import convert_minor, half_up, parse_decimal
+from workhook.work.kernel.billing_settings import CATEGORIES, Category
 from workhook.work.kernel.durations import amount_minor as worth_of
-from workhook.work.kernel.settings import CATEGORIES, Category
 
 V = TypeVar("V", str, int)
 MILLION = 10**6
@@ -226,7 +226,7 @@ def split_proportionally(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 def rows_text(rows: Iterable[TaxRow]) -> str:
-    return msgspec.json.encode(list(rows)).decode()
+    return json.encode_text(list(rows))
 
 
 def rows_of(text: str) -> tuple[TaxRow, ...]:

@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
 from workhook.core.money import Minor, to_amount
@@ -38,9 +39,7 @@ from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import bigint_param, in_project, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
-from workhook.work.kernel.people import PersonShape, person_to_response
-from workhook.work.kernel.schemas import RecordPlace
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     BuyerText,
     Category,
     Language,
@@ -54,6 +53,8 @@ from workhook.work.kernel.settings import (
     seller_of,
     to_number,
 )
+from workhook.work.kernel.people import PersonShape, person_to_response
+from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import (
     ISSUED,
@@ -172,7 +173,7 @@ def booked_of(text: str | None) -> list[Booked]:
 
 
 def booked_text(booked: Iterable[Booked]) -> str:
-    return msgspec.json.encode(list(booked)).decode()
+    return json.encode_text(list(booked))
 
 
 def _booked_to_response(text: str, currency: str) -> list[InvoiceEntryShape]:

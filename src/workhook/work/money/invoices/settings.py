@@ -19,7 +19,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     DEFAULT_LANGUAGE,
     AccountBilling,
     Language,

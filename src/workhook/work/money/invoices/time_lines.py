@@ -12,7 +12,7 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.money import convert_minor
 from workhook.core.records import NOT_STORED, Record, Stored
 from workhook.core.zones import day_in, zone_or_utc
-from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
+from workhook.work.kernel.billing_settings import DEFAULT_LANGUAGE, Language
 from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
 from workhook.work.time.rates import Rounding

@@ -117,7 +117,7 @@ R = TypeVar("R", bound=Record)
 _people = accounts.alias("people")
 
 
-class OfInvoices(Generic[R]):
+class InvoiceEntries(Generic[R]):
     """Reads the records of a table that belong to invoices; each has a position in its invoice and an optional user.
 
     `listing` lists those of the parameter `invoice_id`. The keyword arguments are fields that are read from the

@@ -34,8 +34,7 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import Owner, choose_owner
-from workhook.work.kernel.lists import BY_ID, cut_to_size, is_cut
-from workhook.work.kernel.pages import (
+from workhook.work.kernel.list_statements import (
     Columns,
     caller_accounts,
     length,
@@ -43,6 +42,7 @@ from workhook.work.kernel.pages import (
     select_first_per_group,
     with_flag,
 )
+from workhook.work.kernel.lists import BY_ID, cut_to_size, is_cut
 from workhook.work.kernel.record_events import differences, publish_event
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money import issued
@@ -95,7 +95,7 @@ _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 _read = row_reader(Service)
 
-routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Services")
 
 
 class ServicesAnswer(msgspec.Struct):

@@ -19,7 +19,7 @@ from workhook.core.urls import without_receiver_key
 from workhook.storage.metadata import metadata
 from workhook.work.board.projects.schemas import LabelColors
 from workhook.work.board.tasks.schemas import Column, Task
-from workhook.work.kernel.settings import AccountBilling, Party, ProjectBilling, Seller
+from workhook.work.kernel.billing_settings import AccountBilling, Party, ProjectBilling, Seller
 from workhook.work.money.checkouts.schemas import Checkout
 from workhook.work.money.credits.schemas import TaskCredit
 from workhook.work.money.invoices.rules import TaxRow

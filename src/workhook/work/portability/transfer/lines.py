@@ -44,9 +44,7 @@ from workhook.work.discussion import markup
 from workhook.work.discussion.schemas import CommentCreate, ReplyCreate
 from workhook.work.files.schemas import FileCreate, FolderCreate
 from workhook.work.files.upload import clean_media_type, clean_name
-from workhook.work.kernel.people import Email
-from workhook.work.kernel.schemas import RATE_MAX_MINOR
-from workhook.work.kernel.settings import (
+from workhook.work.kernel.billing_settings import (
     BUDGET_MAX_HOURS,
     COUNTRIES,
     PAYMENT_DAYS_MAX,
@@ -61,6 +59,8 @@ from workhook.work.kernel.settings import (
     TaxNumber,
     VatId,
 )
+from workhook.work.kernel.people import Email
+from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.credits.schemas import TaskCreditCreate

@@ -56,7 +56,7 @@ from workhook.work.time.timesheets.timers import Settled, settle
 # `If-Match` compares only the part before it, so a running timer can be changed.
 _COUNTED = "."
 
-routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets")
 
 
 @routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))

@@ -21,9 +21,9 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.metadata import bigint_param
 from workhook.work.board.projects.schemas import Project, project_from
+from workhook.work.kernel.billing_settings import project_billing
 from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
-from workhook.work.kernel.settings import project_billing
 from workhook.work.time.rates import BudgetMark
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.time.timesheets.sums import Granularity, timesheet_changes, timesheet_sums, worth_of

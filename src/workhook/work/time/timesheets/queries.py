@@ -26,8 +26,8 @@ from workhook.work.board.tasks.schemas import CursorInteger, tasks
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access, find_with_access, is_insider, with_access
 from workhook.work.kernel.day_bounds import start_ms
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, Order
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.scopes import ProjectRef, Scope, Source, source_of_project
 from workhook.work.time.rates import TaskTerms, TimeTerms, terms_of, with_terms

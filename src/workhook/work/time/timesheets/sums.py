@@ -1,7 +1,7 @@
 """Sums over timesheets, which reports read instead of the timesheets themselves.
 
-Triggers note each change of a timesheet in `timesheet_changes`, within its transaction; the chore `add_changes` adds
-the notes to `timesheet_sums` and deletes them. The time spent is always the total of sums and notes, so reports are
+Triggers record each change of a timesheet in `timesheet_changes`, within its transaction; the chore `add_changes` adds
+the changes to `timesheet_sums` and deletes them. The time spent is always the total of sums and changes, so reports are
 correct without the chore, only slower. A running timesheet is in neither. Decision 18 gives the reasons.
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, partial_index, plain_table
 from workhook.storage.schema import ddl, trigger_function
-from workhook.work.time.timesheets.schemas import timesheets
+from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 
 EVERY_S = 10.0
 BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
@@ -51,7 +51,7 @@ NOBODY, NO_TASK = 0, ""
 
 timesheet_changes = plain_table(
     "timesheet_changes",
-    # Without foreign keys, because notes of a project that is removed in the meantime are deleted like any others.
+    # Without foreign keys, because changes of a project that is removed in the meantime are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),
@@ -85,13 +85,13 @@ timesheet_sums = plain_table(
     info={GROWS: True},
 )
 
-_notes, _sums = timesheet_changes.c, timesheet_sums.c
+_changes, _sums = timesheet_changes.c, timesheet_sums.c
 _KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
 _VALUES = ("timesheets", "duration_ms", "amount_minor")
-_first_note = sa.select(_notes.id).limit(1)
-# In the order of the notes, so that nothing is subtracted before it is added. A concurrent process skips to later ones.
-_next = sa.select(_notes.id).order_by(_notes.id).limit(bigint_param("limit")).with_for_update(skip_locked=True)
-_by_ids = any_of(_notes.id, "ids")
+_first_change = sa.select(_changes.id).limit(1)
+# In their order, so that nothing is subtracted before it is added. A concurrent process skips to later ones.
+_next = sa.select(_changes.id).order_by(_changes.id).limit(bigint_param("limit")).with_for_update(skip_locked=True)
+_by_ids = any_of(_changes.id, "ids")
 _remove = sa.delete(timesheet_changes).where(_by_ids)
 _remove_empty = sa.delete(timesheet_sums).where(
     sa.text("timesheets = 0"), _sums.duration_ms == 0, _sums.amount_minor == 0
@@ -99,18 +99,18 @@ _remove_empty = sa.delete(timesheet_sums).where(
 
 
 def _add(grain: Granularity) -> Any:
-    user = _notes.user_id if grain >= Granularity.USER_DAYS else sa.literal(NOBODY)
-    task = _notes.task_id if grain is Granularity.TASK_BLOCKS else sa.literal(NO_TASK)
+    user = _changes.user_id if grain >= Granularity.USER_DAYS else sa.literal(NOBODY)
+    task = _changes.task_id if grain is Granularity.TASK_BLOCKS else sa.literal(NO_TASK)
     parts = (
         sa.select(
-            _notes.repository_id,
+            _changes.repository_id,
             sa.literal_column(str(int(grain)), sa.SmallInteger()).label("grain"),
-            (_notes.start_time // UNITS[grain]).label("period"),
+            (_changes.start_time // UNITS[grain]).label("period"),
             sa.cast(user, sa.BigInteger()).label("user_id"),
             sa.cast(task, sa.Text()).label("task_id"),
-            _notes.billable,
-            _notes.invoiced,
-            *(_notes[name] for name in _VALUES),
+            _changes.billable,
+            _changes.invoiced,
+            *(_changes[name] for name in _VALUES),
         )
         .where(_by_ids)
         .subquery("parts")
@@ -128,12 +128,12 @@ _ADD = tuple(_add(grain) for grain in Granularity)
 
 
 async def add_changes(services: Services, now: int) -> int:
-    """Add the notes to the sums in small transactions, and return the number of notes. Raises `Unavailable`.
+    """Add the changes to the sums in small transactions, and return their number. Raises `Unavailable`.
 
     Several processes may run this concurrently.
     """
     done = 0
-    while await services.database.fetch_one(_first_note):  # without notes, no transaction waits to write
+    while await services.database.fetch_one(_first_change):  # without changes, no transaction waits to write
         count = await services.database.in_transaction(_add_some)
         done += count
         if count < BATCH:
@@ -151,9 +151,9 @@ async def _add_some(tx: Transaction) -> int:
     return len(ids)
 
 
-# --- triggers that note changes ---------------------------------------------------------------------------------------
+# --- triggers that record changes -------------------------------------------------------------------------------------
 
-_NOTED = ("repository_id", "user_id", "task_id", "billable", "invoiced", "start_time", *_VALUES)
+_RECORDED = ("repository_id", "user_id", "task_id", "billable", "invoiced", "start_time", *_VALUES)
 _OBSERVED = (
     "repository_id", "user_id", "task_id", "start_time", "duration_ms", "is_active", "billable", "billable_rate_minor",
     "invoice_id",
@@ -161,8 +161,8 @@ _OBSERVED = (
 
 
 @ddl
-def _note_triggers(dialect: str) -> Iterable[str]:
-    more, less = _note("new.", ""), _note("old.", "-")
+def _change_triggers(dialect: str) -> Iterable[str]:
+    more, less = _record_change("new.", ""), _record_change("old.", "-")
     of_update = f"AFTER UPDATE OF {', '.join(_OBSERVED)} ON timesheets"
     if dialect == "sqlite":
         changed = " OR ".join(f"old.{each} IS NOT new.{each}" for each in _OBSERVED)
@@ -171,7 +171,7 @@ def _note_triggers(dialect: str) -> Iterable[str]:
             f"CREATE TRIGGER timesheet_sums_delete AFTER DELETE ON timesheets BEGIN {less} END",
             f"CREATE TRIGGER timesheet_sums_update {of_update} WHEN {changed} BEGIN {less} {more} END",
         ]
-    more, less = _note("new.", "", "{schema}"), _note("old.", "-", "{schema}")
+    more, less = _record_change("new.", "", "{schema}"), _record_change("old.", "-", "{schema}")
     changed = " OR ".join(f"old.{each} IS DISTINCT FROM new.{each}" for each in _OBSERVED)
     return [
         *trigger_function("timesheet_sums_insert", "AFTER INSERT ON timesheets FOR EACH ROW", more),
@@ -180,7 +180,7 @@ def _note_triggers(dialect: str) -> Iterable[str]:
     ]
 
 
-def _note(row: str, sign: str, schema: str = "") -> str:
+def _record_change(row: str, sign: str, schema: str = "") -> str:
     spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
     # `worth_of` in a trigger
     product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
@@ -189,14 +189,14 @@ def _note(row: str, sign: str, schema: str = "") -> str:
         f"{row}invoice_id IS NOT NULL", f"{row}start_time", f"{sign}1", f"{sign}{spent}",
         f"{sign}(CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END)",
     )  # fmt: skip
-    into = f"INSERT INTO {schema}timesheet_changes ({', '.join(_NOTED)})"
+    into = f"INSERT INTO {schema}timesheet_changes ({', '.join(_RECORDED)})"
     return f"{into} SELECT {', '.join(values)} WHERE NOT {row}is_active;"
 
 
 # --- parts of a report: the sums of whole periods, and the timesheets at the ends of the span -------------------------
 
-# A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The notes
-# and the running timesheets are added to the sums.
+# A span is covered by periods, longest first; the remainder at its ends is shorter than the shortest period. The
+# changes and the running timesheets are added to the sums.
 
 ALWAYS = (0, 1 << 52)
 """The span of a report without bounds, longer than any time that can be given."""
@@ -216,9 +216,15 @@ def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
 
 
+_spent_on_task = sa.select(sa.func.sum(_elapsed).label("ms")).where(timesheets.c.task_id == sa.bindparam("task_id"))
 _amount = worth_of(_elapsed)
 _paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
 SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
+
+
+async def find_spent_on_task(reader: Reader, task_id: str, now: int) -> int:
+    """Return the milliseconds spent on a task."""
+    return int((await reader.fetch_row(_spent_on_task, {"task_id": task_id, "now": now}))["ms"] or 0)
 
 
 def cover(since: int, to: int, grains: Sequence[Granularity]) -> dict[str, int]:
@@ -260,18 +266,24 @@ def report_parts(
     """Return the rows of `keys` and `SUMS` that a report adds up.
 
     `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository IDs. `names` are
-    the filters: `user`, `billable`, `invoiced`.
+    the filters: `user`, `billable`, `invoiced`, or `unbilled` for what an invoice can claim: finished, billable, and
+    not invoiced.
     """
     found: list[sa.Select[Any]] = []
+    unbilled = "unbilled" in names
     for grain, most in zip(grains, (1, _ENDS), strict=False):
         assert "bucket" not in keys or unit_ms == UNITS[grain], "the periods are the buckets"
         of_grain = _summed(timesheet_sums, keys, _sums.period).where(_sums.grain == sa.literal_column(f"{grain:d}"))
         found += [of_grain.where(_within(_sums.period, f"grain{grain:d}_{number}")) for number in range(most)]
     if grains:
-        noted = _summed(timesheet_changes, keys, _notes.start_time // unit_ms)
-        found.append(noted.where(_within(_notes.start_time, "summed_0")))
-        found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
-    found += [_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS)]
+        changed = _summed(timesheet_changes, keys, _changes.start_time // unit_ms)
+        found.append(changed.where(_within(_changes.start_time, "summed_0")))
+        if unbilled:  # the sums contain paused timers
+            found.append(_of_timesheets("summed_0", keys, unit_ms, sign=-1).where(sa.text(IS_PAUSED)))
+        else:
+            found.append(_of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active))
+    raw = (_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS))
+    found += [each.where(timesheets.c.finished) if unbilled else each for each in raw]
     return sa.union_all(*(_filtered(each, places, names) for each in found))
 
 
@@ -284,6 +296,7 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
         "user": table.c.user_id == user,
         "billable": table.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
         "invoiced": invoiced == sa.bindparam("invoiced", type_=sa.Boolean()),
+        "unbilled": sa.and_(table.c.billable, sa.not_(invoiced)),
     }
     return part.where(table.c.repository_id.in_(places), *(conditions[name] for name in sorted(names)))
 
@@ -295,13 +308,16 @@ def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int])
     return sa.select(*_key_columns(table, keys, bucket), *sums)
 
 
-def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int, sign: Literal[1, -1] = 1) -> sa.Select[Any]:
+    sums: dict[str, sa.ColumnElement[int]] = {
+        "timesheets": sa.literal_column("1"),
+        "duration_ms": _elapsed,
+        "billable_ms": sa.case((timesheets.c.billable, _elapsed), else_=0),
+        "amount_minor": sa.case((_paid, _amount), else_=0),
+    }
     return sa.select(
         *_key_columns(timesheets, keys, timesheets.c.start_time // unit_ms),
-        sa.literal_column("1").label("timesheets"),
-        _elapsed.label("duration_ms"),
-        sa.case((timesheets.c.billable, _elapsed), else_=0).label("billable_ms"),
-        sa.case((_paid, _amount), else_=0).label("amount_minor"),
+        *((each if sign == 1 else -each).label(column) for column, each in sums.items()),
     ).where(_within(timesheets.c.start_time, name))
 
 

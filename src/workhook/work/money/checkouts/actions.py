@@ -37,12 +37,12 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import is_database_failure
 from workhook.work.kernel.access import Access, find_access, find_with_access, with_access
+from workhook.work.kernel.billing_settings import DEFAULT_LANGUAGE, account_billing, project_billing
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Listing, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.kernel.scopes import source_of_project
-from workhook.work.kernel.settings import DEFAULT_LANGUAGE, account_billing, project_billing
 from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
 from workhook.work.money.checkouts.schemas import (
@@ -56,7 +56,7 @@ from workhook.work.money.checkouts.schemas import (
     service_checkout_periods,
     service_checkouts,
 )
-from workhook.work.money.credits import ledger
+from workhook.work.money.credits import actions as task_credits
 from workhook.work.money.invoices.actions import issue, lock_project, notify_invoice
 from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import Days, Item
@@ -190,7 +190,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
-    writer = await ledger.lock_ledger(write, checkout.repository) if credits_minor else None
+    writer = await task_credits.lock_ledger(write, checkout.repository) if credits_minor else None
     if writer is None and price and price.amount_minor:
         await lock_project(write.tx, checkout.repository.id)
     await update_checkout(write.tx, begun)
@@ -290,7 +290,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await pause_renewals(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
 
 
-routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Service Checkouts")
 
 
 @routes.get("/projects/{id}/service_checkouts")

@@ -41,8 +41,8 @@ from workhook.work.money.invoices.actions import (
 from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, InvoiceAnswer, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
+    InvoiceEntries,
     InvoiceReference,
-    OfInvoices,
     Payment,
     PaymentAnswer,
     PaymentCreate,
@@ -58,13 +58,13 @@ BOOKED_MAX = 1000
 Beyond it, only the whole remainder can be paid, refunded or credited, and a payment only up to twice the number.
 """
 
-rows = OfInvoices(Payment, payments)
+rows = InvoiceEntries(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
 
 
-routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices")
 
 
 @routes.get("/invoices/{invoice_id}/payments")
@@ -216,7 +216,8 @@ async def _book(
         "payments": booked_text([*booked_of(invoice.payments), entry]),
         **settled(invoice, after, payment.paid_at),
     }
-    changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    records = {"payment": to_response(payment)}
+    changed = await change_invoice(write, access, invoice, action, values, extra_records=records)
     notify_payment(write, access.repository, invoice.id, payment.id)
     return changed
 

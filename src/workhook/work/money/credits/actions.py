@@ -34,8 +34,8 @@ from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import Access, find_access, find_with_access, with_access
+from workhook.work.kernel.list_statements import length
 from workhook.work.kernel.lists import Listing, cursor_of, read_for
-from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
@@ -341,7 +341,7 @@ async def expire_credits(services: Services, now: int) -> int:
         after = overdue[-1]
 
 
-routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Task Credits")
 
 
 @routes.get("/projects/{id}/task_credits")

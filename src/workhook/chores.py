@@ -14,6 +14,9 @@ import structlog
 from prometheus_client import Counter
 
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.delivery import retention
+from workhook.delivery.mail import queue as mail
+from workhook.hooks import redelivery
 from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
@@ -21,8 +24,8 @@ from workhook.identity.tokens import issue as tokens
 from workhook.work.administration import deletion
 from workhook.work.files import actions as files
 from workhook.work.history import notifications, trash
-from workhook.work.money.checkouts import billing
-from workhook.work.money.credits import ledger
+from workhook.work.money.checkouts import actions as checkouts
+from workhook.work.money.credits import actions as task_credits
 from workhook.work.portability.imports import people as imported_people
 from workhook.work.time.timesheets import sums
 
@@ -115,10 +118,13 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_files", HOUR_S, files.purge),
     Chore("deleted_projects", HOUR_S, trash.purge_projects),
     Chore("deleted_organizations", MINUTE_S, deletion.purge),
-    Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
+    Chore("expired_task_credits", MINUTE_S, task_credits.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
     Chore("deadlines", MINUTE_S, notifications.notify_of_due_dates),
     Chore("imported_assignees", MINUTE_S, imported_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
-    Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),
+    Chore("service_checkout_periods", checkouts.EVERY_S, checkouts.begin_due_periods),
+    Chore("deliveries", retention.EVERY_S, retention.prune_old),
+    Chore("redeliveries", redelivery.EVERY_S, redelivery.resume),
+    Chore("mail", HOUR_S, mail.delete_old),
 )

@@ -16,6 +16,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import compose
 from workhook.core.money import DEFAULT_CURRENCY, parse_decimal, parse_hundredths, to_amount, to_hundredths
@@ -117,7 +118,7 @@ def seller_of(text: str) -> Seller:
 
 
 def party_text(party: Party) -> str:
-    return msgspec.json.encode(party).decode()
+    return json.encode_text(party)
 
 
 BuyerText = Annotated[str, JsonForm(Party, party_of)]
