@@ -99,6 +99,16 @@ def check_deliveries(api: Any, server: Server, world: World, one: dict[str, Any]
     assert history(server, world, path, 4)[0]["guid"] == issue.guid
 
 
+def test_the_user_the_organization_and_the_repository_are_parsed(github: GitHub[Any], world: World) -> None:
+    rest: Any = github.rest
+    repository = rest.repos.get(world.organization, world.repository).parsed_data
+    assert repository.pushed_at == repository.created_at, "as on GitHub before the first push"
+    user, organization = (rest.users.get_by_username(name).parsed_data for name in (world.owner, world.organization))
+    assert (user.login, user.blog, organization.login) == (world.owner, "", world.organization)
+    assert rest.meta.root().parsed_data.emails_url.endswith("/user/emails")
+    assert [str(each) for each in rest.meta.get_all_versions().parsed_data] == ["2026-03-10", "2022-11-28"]
+
+
 def test_the_user_and_errors_are_parsed(github: GitHub[Any], world: World) -> None:
     rest: Any = github.rest
     assert rest.rate_limit.get().parsed_data.resources.core.remaining > 0

@@ -36,6 +36,10 @@ def _root(world: World, kind: str) -> str:
     return world.repo_path if kind == "repository" else world.org_path
 
 
+# Keys that GitHub's JSON schemas of payloads require, but not these models.
+REQUIRED = {"has_downloads", "is_template", "web_commit_signoff_required", "custom_properties"}
+
+
 @pytest.mark.parametrize("kind", ["repository", "organization"])
 def test_a_ping_is_parsed(server: Server, world: World, receiver: Receiver, kind: str) -> None:
     with server.client(world.token) as client:
@@ -45,8 +49,12 @@ def test_a_ping_is_parsed(server: Server, world: World, receiver: Receiver, kind
     assert parsed.organization.login == world.organization
     assert parsed.organization.events_url == f"{server.url}/orgs/{world.organization}/events"
     assert parsed.sender.login == world.owner
+    pictures = [parsed.organization.avatar_url, parsed.sender.avatar_url]
     if kind == "repository":
         assert parsed.repository.full_name == f"{world.organization}/{world.repository}"
+        assert ping.payload()["repository"].keys() >= REQUIRED
+        pictures.append(parsed.repository.owner.avatar_url)
+    assert set(pictures) == {f"{server.url}/static/icon.svg"}, "octocrab parses it as a URL, which cannot be empty"
 
 
 WHOLE_ORGANIZATION = {

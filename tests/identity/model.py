@@ -100,7 +100,9 @@ _REPOSITORY, _ORGANIZATION = "/repos/{}/{}", "/orgs/{}"
 _INSTALLATION, _INSTALLED = "/app/installations/{}", "/orgs/{}/installations"
 
 WEBHOOKS: dict[str, Need] = {
-    **dict.fromkeys(("GET /", "GET /rate_limit", "GET /zen", "GET /meta", "GET /webhook-events"), _OPEN),
+    **dict.fromkeys(
+        ("GET /", "GET /rate_limit", "GET /zen", "GET /meta", "GET /versions", "GET /webhook-events"), _OPEN
+    ),
     "GET /apps/{}": _OPEN,
     **dict.fromkeys(
         (

@@ -22,6 +22,7 @@ from workhook.hooks.health import HOURS
 from workhook.http import openapi, openapi_text
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.openapi_parts import Schemas
+from workhook.http.operations import VERSIONS
 from workhook.identity import policy
 from workhook.identity.apps import actions as apps
 from workhook.identity.apps.installer import REPOSITORIES_MAX
@@ -246,7 +247,7 @@ _TASK = {
 # give it its own paginated resource.
 ANSWERS: Mapping[str, Mapping[str, int]] = {
     "AppHookShape": {"events": len(CATALOG) + 1},
-    "AppRepositoryShape": {"topics": _OF_THE_PROGRAM},
+    "AppRepositoryShape": {"topics": _OF_THE_PROGRAM, "custom_properties": _OF_THE_PROGRAM},
     "AppShape": {
         "callback_urls": CALLBACKS_MAX, "keys": apps.KEYS_MAX, "permissions": _OF_THE_PROGRAM,
         "secrets": apps.SECRETS_MAX,
@@ -283,7 +284,7 @@ ANSWERS: Mapping[str, Mapping[str, int]] = {
     "Readiness": {"checks": _OF_THE_PROGRAM},
     "ReportRowShape": {"amounts": len(CURRENCIES)},
     "ReportTotalsShape": {"amounts": len(CURRENCIES)},
-    "RepositoryProfileShape": {"topics": _OF_THE_PROGRAM},
+    "RepositoryProfileShape": {"topics": _OF_THE_PROGRAM, "custom_properties": _OF_THE_PROGRAM},
     "ScopedInstallation": {"permissions": _OF_THE_PROGRAM, "single_file_paths": _OF_THE_PROGRAM},
     "ServerMetadata": {
         f"{name}_supported": _OF_THE_PROGRAM
@@ -300,6 +301,7 @@ ANSWERS: Mapping[str, Mapping[str, int]] = {
     },
 }  # fmt: skip
 WHOLE_LISTS: Mapping[str, int] = {
+    "GET /versions": len(VERSIONS),
     "GET /webhook-events": len(CATALOG),
     "GET /user/emails": 1,
     "GET /user/teams": 0,

@@ -210,11 +210,12 @@ def draft_of(publication: Publication, owner: HookOwner, actor: Actor | None, ba
 def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
     """Encode the parts that a payload may lack. Cached, because encoding the records took a third of a publish.
 
-    For a push, the repository's creation time is in seconds since the epoch, as on GitHub: receivers written in Go
-    reject a string there.
+    For a push, two times of the repository are in seconds since the epoch, as on GitHub: receivers written in Go reject
+    a string there.
     """
     around = owner.context(base, sender)
     if of_push and owner.repository:
         shape = app_repository_to_response(owner.repository, base, permissions=False)
-        around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
+        seconds = owner.repository.created_at // 1000
+        around["repository"] = {**msgspec.to_builtins(shape), "created_at": seconds, "pushed_at": seconds}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}

@@ -7,9 +7,12 @@ application.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import httptools
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -32,6 +35,8 @@ LINGER_S = 5.0  # for clients that get a response before they have sent the whol
 LINGER_MAX_BYTES = 128 * 1024 * 1024  # of that remaining input, which is discarded
 
 log = structlog.get_logger(__name__)
+
+_CALLBACKS = ("on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete")
 
 
 class HeadTooLarge(Problem):
@@ -89,6 +94,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_of: str | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._arrived = b""
         self._seen = 0  # number of parser callbacks; the parser buffers everything else
         self._untold_bytes = 0
         self._headers = 0
@@ -134,8 +140,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._close()
         if self.is_over() or self._refusal is not None:
             return
-        seen = self._seen
+        seen, self._arrived = self._seen, data
         super().data_received(data)
+        self._arrived = b""
         if self.is_over() or self._refuses_last:
             return
         # The parser buffers a name or a value until its end, which may never come, in heads and chunk extensions alike.
@@ -196,6 +203,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade() and self._framing():
+            return  # the body follows, see `_unsupported_upgrade_warning`
         self._seen += 1
         self._reading = None
         super().on_message_complete()
@@ -220,7 +229,41 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
 
     def _unsupported_upgrade_warning(self) -> None:
-        log.debug("upgrade_ignored")  # any client can request one, so this is not a warning
+        """Continue with the body and the next requests, because a server may ignore an upgrade (RFC 9110, 7.8).
+
+        httptools skips the body of a request that asks for one, as Java's HttpClient does for HTTP/2 without TLS. Any
+        client can ask, so this is not a warning.
+        """
+        log.debug("upgrade_ignored")
+        upgrade = sys.exception()
+        if upgrade is None or self.parser.get_method() == b"CONNECT":
+            return  # no HTTP follows
+        rest = self._arrived[upgrade.args[0] :]
+        self.parser = self._parser_of_rest()
+        if rest:
+            self._arrived = rest
+            super().data_received(rest)
+
+    def _framing(self) -> bytes:
+        """Return the header lines that delimit the body of the current request; empty if it has none."""
+        lines = [(name, value) for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
+        return b"".join(b"%b: %b\r\n" % line for line in lines if line[1].strip(b"0"))
+
+    def _parser_of_rest(self) -> httptools.HttpRequestParser:
+        """Return a parser that reads the body of the current request, if there is one, and the next requests."""
+        is_head = True
+
+        def heard(tell: Callable[..., None]) -> Callable[..., None]:
+            return lambda *parts: None if is_head else tell(*parts)
+
+        parser = httptools.HttpRequestParser(
+            SimpleNamespace(**{name: heard(getattr(self, name)) for name in _CALLBACKS})
+        )
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        if framing := self._framing():
+            parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n")
+        is_head = False
+        return parser
 
     def hold(self, head: bytes) -> None:
         """Keep the head of a response to write it together with data of the same loop iteration, in one system call."""

@@ -18,7 +18,8 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=[
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
 """An absolute URL that starts with the base of the request."""
 
-Unserved = Annotated[Url, Meta(description="For clients that require the key: nothing is served there.")]
+UNSERVED = "For clients that require the key: nothing is served there."
+Unserved = Annotated[Url, Meta(description=UNSERVED)]
 """A link for clients that expect its key."""
 
 WIRE_TYPE = "x-wire-type"

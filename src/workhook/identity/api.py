@@ -3,36 +3,70 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook import __version__
+from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.errors import Malformed
 from workhook.events.catalog import EVENT_TYPES
 from workhook.events.samples import random_quote
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
-from workhook.http.operations import GRAPHQL, WEBHOOK_API
+from workhook.http.operations import GRAPHQL, VERSIONS, WEBHOOK_API
+from workhook.http.wire_types import UNSERVED
 from workhook.identity import members
 from workhook.identity.authenticator import actor_of, caller_of
-from workhook.identity.schemas import Account, account_to_response
+from workhook.identity.schemas import Account, account_to_response, web_base
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
 
-class Root(msgspec.Struct):
-    """The URLs of this API, as URI templates (RFC 6570)."""
+_SERVED = {
+    "current_user": "/user",
+    "current_user_repositories": "/user/repos{?page,per_page}",
+    "emails": "/user/emails",
+    "organization": "/orgs/{org}",
+    "organization_repositories": "/orgs/{org}/repos{?page,per_page}",
+    "rate_limit": "/rate_limit",
+    "repository": "/repos/{owner}/{repo}",
+    "user": "/users/{user}",
+    "user_organizations": "/user/orgs",
+    "user_repositories": "/users/{user}/repos{?page,per_page}",
+    "webhook_events": "/webhook-events",
+}
+_UNSERVED = {  # typed clients reject a response without them
+    "authorizations": "/authorizations",
+    "current_user_authorizations_html": "/settings/connections/applications{/client_id}",
+    "code_search": "/search/code?q={query}",
+    **{f"{kind}_search": f"/search/{kind}s?q={{query}}" for kind in ("commit", "issue", "label", "topic", "user")},
+    "repository_search": "/search/repositories?q={query}",
+    **{name: f"/{name}" for name in ("emojis", "events", "feeds", "gists", "hub", "issues", "notifications")},
+    **{name: f"/user/{name}" for name in ("followers", "following", "keys", "starred")},
+    "organization_teams": "/orgs/{org}/teams",
+    "public_gists": "/gists/public",
+    "starred_gists": "/gists/starred",
+}
 
-    current_user_url: Template
-    organization_url: Template
-    repository_url: Template
-    rate_limit_url: Template
-    webhook_events_url: Template
-    openapi_url: Template
-    documentation_url: Template
+if TYPE_CHECKING:
+
+    class Root(msgspec.Struct):
+        """The URLs of this API, as URI templates (RFC 6570)."""
+
+        def __init__(self, **links: str) -> None: ...
+else:
+    Root = msgspec.defstruct(
+        "Root",
+        [
+            *((f"{name}_url", Template) for name in (*_SERVED, "openapi", "documentation")),
+            *((f"{name}_url", Annotated[Template, msgspec.Meta(description=UNSERVED)]) for name in _UNSERVED),
+        ],
+        namespace={"__doc__": "The URLs of this API, as URI templates (RFC 6570)."},
+        module=__name__,
+    )
 
 
 class Meta(msgspec.Struct):
@@ -92,17 +126,9 @@ routes = Routes(WEBHOOK_API, "support")
 @routes.get("/")
 async def root(call: Call) -> Root:
     """List the URLs of this API."""
-    base = call.base
-    web = base.removesuffix("/api/v3")
-    return Root(
-        current_user_url=f"{base}/user",
-        organization_url=f"{base}/orgs/{{org}}",
-        repository_url=f"{base}/repos/{{owner}}/{{repo}}",
-        rate_limit_url=f"{base}/rate_limit",
-        webhook_events_url=f"{base}/webhook-events",
-        openapi_url=f"{web}/openapi.json",
-        documentation_url=f"{web}/docs",
-    )
+    web = web_base(call.base)
+    links = {f"{name}_url": call.base + path for name, path in (_SERVED | _UNSERVED).items()}
+    return Root(**links, openapi_url=f"{web}/openapi.json", documentation_url=f"{web}/docs")
 
 
 @routes.get("/rate_limit", etag=False, action="rate_limit.get")
@@ -125,6 +151,12 @@ async def zen(call: Call) -> Response:
 async def meta(call: Call) -> Meta:
     """Get information about this server."""
     return Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[])
+
+
+@routes.get("/versions", answers={200: list[str]})
+async def versions(call: Call) -> Response:
+    """List the supported API versions, newest first."""
+    return Response(json.encode(VERSIONS))
 
 
 @routes.get("/webhook-events", answers={200: list[EventType]})

@@ -30,7 +30,7 @@ class ProfileShape(OwnerShape, kw_only=True):
     created_at: Time
     updated_at: Time
     bio: None = None
-    blog: None = None
+    blog: str = ""
     company: None = None
     hireable: None = None
     location: None = None
@@ -47,7 +47,7 @@ class OrganizationProfileShape(schemas.OrganizationShape, kw_only=True):
     email: Annotated[str | None, Meta(description="Only members see it.")]
     created_at: Time
     updated_at: Time
-    blog: None = None
+    blog: str = ""
     company: None = None
     location: None = None
     archived_at: None = None
@@ -64,8 +64,6 @@ class RepositoryProfileShape(AppRepositoryShape, kw_only=True):
 
     network_count: int = 0
     subscribers_count: int = 0
-    has_discussions: bool = False
-    has_downloads: bool = False
 
 
 class Email(msgspec.Struct):

@@ -113,13 +113,16 @@ class Actor(msgspec.Struct, frozen=True):
         return f"token:{self.root_id or self.token_id}"
 
 
+Avatar = Annotated[str, Meta(extra_json_schema={"format": "uri"}, description="The server's icon if there is none.")]
+
+
 class AccountShape(msgspec.Struct):
     """A user or organization in a response, as GitHub's clients expect it."""
 
     login: str
     id: int
     node_id: str
-    avatar_url: Annotated[str, Meta(description="Empty if there is none.")]
+    avatar_url: Avatar
     gravatar_id: Annotated[str, Meta(description="Always empty.")]
     url: Url
     html_url: Url
@@ -160,7 +163,7 @@ class RepositoryShape(msgspec.Struct):
     default_branch: str
     created_at: Time
     updated_at: Time
-    pushed_at: Annotated[Time | None, Meta(description="Always null.")]
+    pushed_at: Annotated[Time, Meta(description="Always the same as `created_at`.")]
     project_id: Annotated[str, Meta(description="The project's ID in the work-management API.")]
     permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
 
@@ -182,7 +185,7 @@ class OrganizationShape(msgspec.Struct):
     issues_url: Unserved
     members_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
     public_members_url: Unserved
-    avatar_url: Annotated[str, Meta(description="Empty if there is none.")]
+    avatar_url: Avatar
     html_url: Url
     description: str | None
     type: str
@@ -209,13 +212,18 @@ def placeholder_address(login: str) -> str:
     return f"{login}@{STAND_IN_DOMAIN}"
 
 
+def avatar_url(account: Account, base: str) -> str:
+    """Return the address of an account's picture. Typed clients parse it as a URL, so it is never empty."""
+    return account.avatar or f"{web_base(base)}/static/icon.svg"
+
+
 def account_to_response(account: Account, base: str) -> AccountShape:
     path = "orgs" if account.kind == "organization" else "users"
     return AccountShape(
         login=account.login,
         id=account.id,
         node_id=f"A_{account.id}",
-        avatar_url=account.avatar or "",
+        avatar_url=avatar_url(account, base),
         gravatar_id="",
         url=f"{base}/{path}/{account.login}",
         html_url=f"{web_base(base)}/{account.login}",
@@ -240,7 +248,7 @@ def repository_to_response(repository: Repository, base: str, *, permissions: bo
         disabled=False,
         visibility="private" if repository.private else "internal",
         default_branch="main",
-        pushed_at=None,
+        pushed_at=to_seconds_text(repository.created_at),
         permissions=permissions_of(repository.role) if permissions else msgspec.UNSET,
     )
 
@@ -263,7 +271,7 @@ def organization_to_response(account: Account, base: str) -> OrganizationShape:
         issues_url=f"{url}/issues",
         members_url=f"{url}/members{{/member}}",
         public_members_url=f"{url}/public_members",
-        avatar_url=account.avatar or "",
+        avatar_url=avatar_url(account, base),
         html_url=f"{web_base(base)}/{account.login}",
         description=None,
         type="Organization",
@@ -289,7 +297,7 @@ def _account_columns(prefix: str) -> tuple[str, ...]:
 RESERVED_LOGINS = frozenset({
     # the API and operations
     "admin", "api", "app", "applications", "apps", "docs", "graphql", "healthz", "installation", "meta", "metrics",
-    "organizations", "orgs", "readyz", "repos", "repositories", "user", "users", "webhook-events", "zen",
+    "organizations", "orgs", "readyz", "repos", "repositories", "user", "users", "versions", "webhook-events", "zen",
     # pages
     "calendar", "inbox", "invitations", "invoices", "login", "logout", "mail", "new", "receive", "search", "settings",
     "start", "static", "tasks", "time", "welcome",

@@ -44,16 +44,18 @@ def test_an_app_can_check_its_token(site: Site) -> None:
     assert response.headers["cache-control"] == "no-store"
     body = response.json()
     assert re.fullmatch(SECONDS, body["created_at"])
+    home = f"{site.server.url}/apps/{site.oauth.app.slug}"  # typed clients require an address
     expected = {
         "token": token,
         "token_last_eight": token[-8:],
         "hashed_token": hashlib.sha256(token.encode()).hexdigest(),
         "scopes": ["repo", "work"],
         "expires_at": None,
-        "app": {"client_id": site.oauth.id, "name": site.oauth.app.name, "url": None},
+        "app": {"client_id": site.oauth.id, "name": site.oauth.app.name, "url": home},
     }
     assert {name: body[name] for name in expected} == expected
-    assert body["user"]["login"] == site.octo.user.login
+    user = f"{site.server.url}/users/{site.octo.user.login}"
+    assert (body["user"]["url"], body["user"]["followers_url"]) == (user, f"{user}/followers")
 
     of_app = _new(site, site.app)
     body = _ask(site, site.app, "POST", of_app).json()

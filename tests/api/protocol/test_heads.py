@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.protocol.test_hardening import rest
 from tests.harness.server import Server
+from tests.harness.world import World
 
 pytestmark = pytest.mark.one_database
 
@@ -111,3 +112,30 @@ def test_a_trailer_is_not_treated_as_a_header(new_server: Callable[..., Server])
     head = f"GET /user HTTP/1.1\r\nHost: inside:8000\r\n{OWN}Transfer-Encoding: chunked\r\n"
     status, _, body = send(server, head, f"2\r\n{{}}\r\n0\r\n{forged}\r\n")
     assert (status, json.loads(body)["message"]) == (401, "Requires authentication")
+
+
+H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+DISPATCH = '{"event_type": "deploy"}'
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_the_body_of_a_request_for_an_upgrade_is_read(
+    server: Server, world: World, *, apart: bool, chunked: bool
+) -> None:
+    """Java's HttpClient asks for HTTP/2 like this. The connection is used again."""
+    head = f"POST {world.repo_path}/dispatches HTTP/1.1\r\nHost: a\r\nAuthorization: token {world.token}\r\n{H2C}"
+    length, body = f"Content-Length: {len(DISPATCH)}", DISPATCH
+    if chunked:
+        length, body = "Transfer-Encoding: chunked", f"{len(DISPATCH):x}\r\n{DISPATCH}\r\n0\r\n\r\n"
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
+        for _ in range(2):
+            pieces = (f"{head}{length}\r\n\r\n", *body) if apart else (f"{head}{length}\r\n\r\n{body}",)
+            for piece in pieces:
+                made.sendall(piece.encode())
+            assert made.recv(4096).startswith(b"HTTP/1.1 204 "), "the body was read"
+        made.sendall(
+            f"GET / HTTP/1.1\r\nHost: a\r\n{H2C}\r\nGET /zen HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert rest(made).count(b"HTTP/1.1 200 ") == 2

@@ -174,7 +174,10 @@ def test_every_link_starts_with_the_base_url_of_the_request(
     web = base.removesuffix("/api/v3")
     assert all(
         each.startswith(
-            (*(f"{base}/{kind}/" for kind in ("repos", "orgs", "users")), f"{web}/{place.world.organization}")
+            (
+                *(f"{base}/{kind}/" for kind in ("repos", "orgs", "users")),
+                *(f"{web}/{page}" for page in (place.world.organization, "static/")),
+            )
         )
         for each in links
     )

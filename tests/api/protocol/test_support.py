@@ -19,21 +19,35 @@ from workhook import __version__
 
 pytestmark = pytest.mark.one_database
 
-PUBLIC = ("/", "/rate_limit", "/zen", "/meta", "/webhook-events")
+PUBLIC = ("/", "/rate_limit", "/zen", "/meta", "/versions", "/webhook-events")
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
 def test_the_root_lists_the_endpoints(api: Api, server: Server, prefix: str) -> None:
     base = server.url + prefix
-    assert api.read(prefix or "/") == {
-        "current_user_url": f"{base}/user",
-        "organization_url": f"{base}/orgs/{{org}}",
-        "repository_url": f"{base}/repos/{{owner}}/{{repo}}",
-        "rate_limit_url": f"{base}/rate_limit",
-        "webhook_events_url": f"{base}/webhook-events",
-        "openapi_url": f"{server.url}/openapi.json",
-        "documentation_url": f"{server.url}/docs",
-    }
+    links = api.read(prefix or "/")
+    assert (
+        links.items()
+        >= {
+            "current_user_url": f"{base}/user",
+            "emails_url": f"{base}/user/emails",
+            "organization_url": f"{base}/orgs/{{org}}",
+            "repository_url": f"{base}/repos/{{owner}}/{{repo}}",
+            "repository_search_url": f"{base}/search/repositories?q={{query}}",
+            "rate_limit_url": f"{base}/rate_limit",
+            "webhook_events_url": f"{base}/webhook-events",
+            "openapi_url": f"{server.url}/openapi.json",
+            "documentation_url": f"{server.url}/docs",
+        }.items()
+    )
+    served = {name: link for name, link in links.items() if name.startswith(("current_user_rep", "emails", "user_org"))}
+    assert [api.get(link.partition("{")[0]).status_code for link in served.values()] == [200, 200, 200]
+
+
+def test_the_supported_versions_are_listed(api: Api) -> None:
+    versions = api.read("/versions")
+    assert versions == ["2026-03-10", "2022-11-28"]
+    assert [api.get("/meta", headers={"X-GitHub-Api-Version": each}).status_code for each in versions] == [200, 200]
 
 
 def without_filler(shown: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +78,7 @@ def test_the_user_is_described(api: Api, organization: Place, server: Server, pr
         "repos_url": f"{url}/repos",
         "id": user["id"],
         "node_id": f"A_{user['id']}",
-        "avatar_url": "",
+        "avatar_url": f"{server.url}/static/icon.svg",
         "url": url,
         "html_url": f"{server.url}/{login}",
         "type": "User",
@@ -87,7 +101,7 @@ def test_an_organization_is_described(api: Api, organization: Place, server: Ser
         "url": url,
         "repos_url": f"{url}/repos",
         "hooks_url": f"{url}/hooks",
-        "avatar_url": "",
+        "avatar_url": f"{server.url}/static/icon.svg",
         "html_url": f"{server.url}/{login}",
         "name": "Acme",
         "email": None,
@@ -97,6 +111,8 @@ def test_an_organization_is_described(api: Api, organization: Place, server: Ser
         "updated_at": shown["created_at"],
     }
     assert api.read(shown["hooks_url"]) == []
+    with server.client(None) as anyone:
+        assert anyone.get(shown["avatar_url"]).headers["content-type"] == "image/svg+xml"
 
 
 def test_a_repository_is_described(api: Api, repository: Place, server: Server) -> None:
@@ -124,9 +140,10 @@ def test_a_repository_is_described(api: Api, repository: Place, server: Server) 
         "default_branch": "main",
         "created_at": shown["created_at"],
         "updated_at": shown["updated_at"],
-        "pushed_at": None,
+        "pushed_at": shown["created_at"],
         "permissions": {"admin": True, "maintain": True, "push": True, "triage": True, "pull": True},
         "topics": [],
+        "custom_properties": {},
     }
 
 

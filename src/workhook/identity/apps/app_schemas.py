@@ -126,7 +126,12 @@ else:
             *((name, int, 0) for name in ("forks", "forks_count", "open_issues", "open_issues_count", "size")),
             *((name, int, 0) for name in ("stargazers_count", "watchers", "watchers_count")),
             ("topics", tuple[str, ...], ()),
-            *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
+            ("custom_properties", dict[str, str], {}),
+            *(
+                (f"has_{name}", bool, False)
+                for name in ("issues", "projects", "wiki", "pages", "downloads", "discussions")
+            ),
+            *((name, bool, False) for name in ("is_template", "allow_forking", "web_commit_signoff_required")),
         ],
         bases=(RepositoryShape,),
         namespace={"__doc__": "A repository, with every key that typed clients expect."},
@@ -196,15 +201,23 @@ def owner_to_response(account: Account, base: str) -> OwnerShape:
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
+def homepage_of(app: App, base: str) -> str:
+    """Return the address of the app's homepage, or of its page on this server, because typed clients require one."""
+    return app.homepage_url or _page_of(app, base)
+
+
+def _page_of(app: App, base: str) -> str:
+    return f"{web_base(base)}/apps/{app.slug}"
+
+
 def integration_to_response(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
-    page = f"{web_base(base)}/apps/{app.slug}"
     return shape_of(
         IntegrationShape,
         app,
         node_id=f"I_{app.id}",
         owner=owner_to_response(owner, base),
-        external_url=app.homepage_url or page,
-        html_url=page,
+        external_url=homepage_of(app, base),
+        html_url=_page_of(app, base),
         permissions=levels(app.permissions),
         events=[],
         installations_count=installations,

@@ -29,7 +29,7 @@ from workhook.identity.apps.schemas import App, Installation, selection_of
 from workhook.identity.authenticator import app_of
 from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
-from workhook.identity.schemas import AccountShape, account_of, account_to_response
+from workhook.identity.schemas import account_of
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import APP_USER, OAUTH, digest_of, issue, kind_of, revoke, revoke_with_family
 from workhook.identity.tokens.lookup import weaker
@@ -58,7 +58,7 @@ _issued = (
 class AuthorizationApp(msgspec.Struct):
     client_id: str
     name: str
-    url: Annotated[Url | None, Meta(description="The app's home page.")]
+    url: Annotated[Url, Meta(description="Homepage of the app, or its page on this server.")]
 
 
 class ScopedInstallation(msgspec.Struct):
@@ -89,7 +89,7 @@ class Authorization(HiddenRepr, msgspec.Struct):
     created_at: Time
     updated_at: Time
     expires_at: Time | None
-    user: AccountShape
+    user: s.OwnerShape
     installation: Annotated[
         ScopedInstallation | UnsetType | None,
         Meta(description="For a scoped token: where it acts; null if the app is no longer installed there."),
@@ -243,7 +243,7 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
     return Authorization(
         id=row["id"],
         url=f"{call.base}/applications/{app.client_id}/token",
-        app=AuthorizationApp(app.client_id, app.name, app.homepage_url),
+        app=AuthorizationApp(app.client_id, app.name, s.homepage_of(app, call.base)),
         token=token,
         token_last_eight=token[-8:],
         hashed_token=digest_of(token).hex(),
@@ -254,7 +254,7 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
         created_at=to_seconds_text(row["created_at"]),
         updated_at=to_seconds_text(row["created_at"]),
         expires_at=None if expires_at is None else to_seconds_text(expires_at),
-        user=account_to_response(account_of(row, "user_"), call.base),
+        user=s.owner_to_response(account_of(row, "user_"), call.base),
         installation=await _installation(call, app, row),
     )
 
