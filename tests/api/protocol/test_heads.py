@@ -6,6 +6,7 @@ The tests use real sockets.
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -139,3 +140,31 @@ def test_the_body_of_a_request_for_an_upgrade_is_read(
             f"GET / HTTP/1.1\r\nHost: a\r\n{H2C}\r\nGET /zen HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
         )
         assert rest(made).count(b"HTTP/1.1 200 ") == 2
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 5\r\n\r\nhello",
+        "Content-Length: 0\r\n\r\n",
+        "Content-Length: +5\r\n\r\nhello",
+        "Content-Length: 5, 5\r\n\r\nhello",
+        "Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Trailer: 1\r\n\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked, gzip\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "Transfer-Encoding: 0\r\n\r\nhello",
+    ],
+)
+def test_an_upgrade_does_not_change_where_a_request_ends(server: Server, framing: str) -> None:
+    """Otherwise a proxy in front could take the rest of a body for another user's request."""
+    parts = urlsplit(server.url)
+
+    def statuses(upgrade: str) -> list[bytes]:
+        request = f"POST /user HTTP/1.1\r\nHost: a\r\n{upgrade}{framing}"
+        with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
+            made.sendall(f"{request}GET /zen HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+            return re.findall(rb"HTTP/1\.1 (\d+)", rest(made))
+
+    assert statuses(H2C) == statuses("") != []
