@@ -63,20 +63,6 @@ def test_the_library_verifies_a_delivery(server: Server, world: World, receiver:
         assert not verifies(star, secret)
 
 
-def test_the_library_verifies_deliveries_of_the_default_content_type(
-    server: Server, world: World, receiver: Receiver
-) -> None:
-    """It parses the body as JSON by default, so a form would be rejected."""
-    secret = new_secret()
-    with server.client(world.token) as client:
-        path = create(client, world.repo_path, receiver.url, secret=secret, content_type="")
-        assert client.get(f"{path}/config").json()["content_type"] == "json"
-        star = next_star(client, world, receiver)
-        assert Webhook(secret).verify(star.body, star.headers)["action"] == "created"
-        client.patch(f"{path}/config", json={"header_style": "github"})
-        assert client.get(f"{path}/config").json()["content_type"] == "form"
-
-
 def test_the_library_verifies_forms(server: Server, world: World, receiver: Receiver) -> None:
     secret = new_secret()
     with server.client(world.token) as client:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,10 @@ def upgraded(
     made.server.close()
 
 
+# Later versions may add fields. These values have changed because typed clients reject the old ones.
+_COMPATIBLE = re.compile(r': "\(absent\)" → | ▸ (avatar_url: "" → "|blog: null → ""$|pushed_at: null → ")')
+
+
 def test_responses_are_the_same_after_an_upgrade(upgraded: Upgraded) -> None:
     recorded = upgraded.recorded
     differences: list[str] = []
@@ -110,7 +115,7 @@ def test_responses_are_the_same_after_an_upgrade(upgraded: Upgraded) -> None:
         for by, path, *expected in recorded["answers"]:
             found = list(answer(client, recorded["callers"][by], path))
             differences += compared(f"{by} {path}", expected, found)
-    assert differences == []
+    assert [each for each in differences if not _COMPATIBLE.search(each)] == []
 
 
 def test_deliveries_continue_after_an_upgrade(upgraded: Upgraded, receiver: Receiver) -> None:

@@ -159,8 +159,7 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     ),
     "content_type": _plain(
         "content_type", _content_type, "json or form",
-        "How payloads are sent. Default: `form`, which is `payload=` and the URL-encoded JSON; for the header style "
-        "`standard`, `json`.",
+        "How payloads are sent. Default: `form`, which is `payload=` and the URL-encoded JSON.",
         enum=[*CONTENT_TYPES, "", None], examples=["json"],
     ),
     "secret": _secret("secret", "Signs payloads.", examples=["s3cret"]),

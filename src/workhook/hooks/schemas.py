@@ -295,12 +295,7 @@ class Hook(HiddenRepr, msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> Literal["json", "form"]:
-        return CONTENT_TYPES[self.config.get("content_type", self.default_content_type)]
-
-    @property
-    def default_content_type(self) -> Literal["json", "form"]:
-        """Libraries for Standard Webhooks parse the body as JSON; GitHub's default is a form."""
-        return "json" if self.config.get("header_style") == "standard" else "form"
+        return CONTENT_TYPES[self.config.get("content_type", "form")]
 
     @property
     def retries_allowed(self) -> int | None:
@@ -336,7 +331,7 @@ def installation_to_response(installation_id: int) -> dict[str, object]:
 
 def config_to_response(hook: Hook) -> ConfigShape:
     masks = {name: MASK for name in ("secret", "password") if getattr(hook, name) is not None}
-    values: dict[str, Any] = {"content_type": hook.default_content_type, "insecure_ssl": "0", **hook.config, **masks}
+    values: dict[str, Any] = {"content_type": "form", "insecure_ssl": "0", **hook.config, **masks}
     return ConfigShape(**values)
 
 
