@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from tests.harness.server import Server
-from tests.harness.world import add_user
+from tests.harness.world import add_user, must
 from tests.web.browser import Browser, forms
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import find_actor
+from workhook.web import board
 from workhook.work.board.filters import board_filters
+from workhook.work.board.tasks import listing
+from workhook.work.kernel.access import find_access
 
 
 def titles(page: str) -> list[str]:
@@ -36,6 +40,30 @@ def two(studio: Studio) -> Studio:
     studio.add_task(column, "Logo", priority="high")
     studio.add_task(column, "Flyer")
     return studio
+
+
+def test_a_search_reads_no_further_than_the_board_shows(
+    studio: Studio, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = studio.add_column("Done")
+    for number in range(8):
+        studio.add_task(column, f"Logo {number}")
+    pages, list_tasks = [], listing.list_tasks
+
+    async def list_page(*given: Any, **more: Any) -> Any:
+        pages.append(more["after"])
+        return await list_tasks(*given, **more)
+
+    async def shown(services: Services) -> list[str]:
+        actor = must(await find_actor(services.database, studio.team.owner.token))
+        access = await find_access(services.database, actor, studio.project.rpartition("/")[2])
+        [found] = await board.read_board(services.database, access, {"q": "logo"})
+        return [card.task.title for card in found.cards]
+
+    monkeypatch.setattr(board, "CARDS_MAX", 3)
+    monkeypatch.setattr(listing, "list_tasks", list_page)
+    assert server.run(shown) == ["Logo 0", "Logo 1", "Logo 2"]
+    assert pages == [None]
 
 
 def test_a_returning_user_gets_their_last_filters(two: Studio, server: Server) -> None:

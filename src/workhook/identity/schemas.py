@@ -113,7 +113,7 @@ class Actor(msgspec.Struct, frozen=True):
         return f"token:{self.root_id or self.token_id}"
 
 
-Avatar = Annotated[str, Meta(extra_json_schema={"format": "uri"}, description="The server's icon if there is none.")]
+Avatar = Annotated[str, Meta(extra_json_schema={"format": "uri"}, description="Without a picture, the server's icon.")]
 
 
 class AccountShape(msgspec.Struct):

@@ -419,13 +419,9 @@ class BoardColumn(msgspec.Struct, frozen=True):
 async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> list[BoardColumn]:
     """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_board_columns(reader, access.repository.id)
-    read, searched = await asyncio.gather(
-        asyncio.gather(*(_read_tasks(reader, access, column) for column in found)),
-        asyncio.gather(*(_search(reader, access, column, filters["q"]) for column in found if "q" in filters)),
-    )
-    has_words = set[str]().union(*searched) if "q" in filters else None
+    read = await asyncio.gather(*(_read_tasks(reader, access, column, filters.get("q")) for column in found))
     now, running = now_ms(), set[str]()
-    fitting = [[task for task in tasks if fits(task, filters, now, has_words)] for tasks, _ in read]
+    fitting = [[task for task in tasks if fits(task, filters, now, has_words)] for tasks, _, has_words in read]
     ids = [task.id for tasks in fitting for task in tasks]
     comments, files, colors = await asyncio.gather(
         count_on_tasks(reader, access, task_comments, ids),
@@ -453,19 +449,28 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
 
     return [
         BoardColumn(column, [card(task) for task in shown], len(tasks), more)
-        for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
+        for column, (tasks, more, _), shown in zip(found, read, fitting, strict=True)
     ]
 
 
-async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:
-    """Return the column's tasks as the API does, and whether there are more than `CARDS_MAX`."""
+async def _read_tasks(
+    reader: Reader, access: Access, column: Column, q: str | None
+) -> tuple[Sequence[Any], bool, Container[str] | None]:
+    """Return the column's tasks as the API does, whether there are more than `CARDS_MAX`, and which contain `q`."""
     read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
-    tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
-    return tasks, len(read.rows) > CARDS_MAX or read.cut
+    rows = read.rows[:CARDS_MAX]
+    tasks = await column_tasks.to_responses(reader, read, rows)
+    has_words = None
+    if q is not None and tasks:
+        has_words = await _search(reader, access, column, q, column_tasks.list_key(rows[-1]))
+    return tasks, len(read.rows) > CARDS_MAX or read.cut, has_words
 
 
-async def _search(reader: Reader, access: Access, column: Column, q: str) -> set[str]:
-    """Return the IDs of the column's tasks that contain the words of `q`, as lists of tasks do."""
+async def _search(reader: Reader, access: Access, column: Column, q: str, last: Key) -> set[str]:
+    """Return the IDs of the column's tasks that contain the words of `q`, as lists of tasks do.
+
+    The search ends at the key `last`, however many tasks follow.
+    """
     source = source_of_project(access)
     filters = {**listing.filters_of(TasksQuery(q=q), source), "column_id": column.id}
 
@@ -473,7 +478,12 @@ async def _search(reader: Reader, access: Access, column: Column, q: str) -> set
         order = listing.BY_POSITION
         return await listing.list_tasks(reader, source, filters, sort=order, after=after, limit=CARDS_MAX)
 
-    return {task.id async for page in iterate_pages(ask, await ask(None)) for task in page}
+    found = set[str]()
+    async for page in iterate_pages(ask, await ask(None)):
+        found |= {task.id for task in page}
+        if page.next_key is not None and page.next_key >= last:
+            break
+    return found
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

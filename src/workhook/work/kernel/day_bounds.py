@@ -80,7 +80,7 @@ async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
 
 
 async def find_zone_by_project(reader: Reader, project_id: str) -> tzinfo:
-    """Return the zone of a project by its public ID. It is UTC if there is no such project."""
+    """Return the zone of the project with a public ID, or UTC if it does not exist."""
     row = await reader.fetch_one(_zone, {"project_id": project_id})
     return zone_or_utc(row["timezone"] if row else None)
 

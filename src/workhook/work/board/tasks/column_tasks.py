@@ -177,6 +177,8 @@ _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
 _KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the ID follows
 sort_key = itemgetter(0, 1)
+list_key = itemgetter(0, 1, 2)
+"""The key of a task in lists by position (`listing.BY_POSITION`)."""
 # Tuples of known length decode faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))

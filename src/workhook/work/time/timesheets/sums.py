@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, partial_index, plain_table
+from workhook.storage.metadata import GROWS, Millis, bigint_param, numbered_table, partial_index, plain_table
 from workhook.storage.schema import ddl, trigger_function
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 
@@ -49,10 +49,9 @@ UNITS = {
 NOBODY, NO_TASK = 0, ""
 """The keys of sums over all people or all tasks, and of time without a task."""
 
-timesheet_changes = plain_table(
+# Without foreign keys, because changes of a project that is removed in the meantime are deleted like any others.
+timesheet_changes = numbered_table(
     "timesheet_changes",
-    # Without foreign keys, because changes of a project that is removed in the meantime are deleted like any others.
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),
     sa.Column("task_id", sa.Text, nullable=False),
@@ -64,7 +63,6 @@ timesheet_changes = plain_table(
     sa.Column("duration_ms", sa.BigInteger, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Index("ix_timesheet_changes_repository_id", "repository_id", "start_time"),
-    sqlite_autoincrement=True,
     info={GROWS: True},
 )
 
